@@ -66,13 +66,12 @@ def fold(word: str) -> str:
     return folded if len(folded) < _MAX_FOLDED_BYTES // 4 or len(folded.encode()) <= _MAX_FOLDED_BYTES else word
 
 
-def read_side(sentences: Iterable[str], keep_case: bool = False) -> Side:
+def read_side(sentences: Iterable[str]) -> Side:
     """Encode words as numbers. Raises `AlignmentInputError` for sentences of over `MAX_WORDS` words."""
     numbers = numbering()
     words, offset = array("i"), array("q", [0])
     for number, sentence in enumerate(sentences, 1):
-        tokens = split_tokens(sentence)
-        folded = tokens if keep_case else [fold(token) for token in tokens]
+        folded = [fold(token) for token in split_tokens(sentence)]
         if len(folded) > MAX_WORDS:
             raise AlignmentInputError(f"line {number}: {len(folded):,} words, the limit is {MAX_WORDS:,}")
         words.extend(map(numbers.__getitem__, folded))

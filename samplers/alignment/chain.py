@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.alignment.bitext import Sides
 from hierogram.samplers.alignment.counts import WordPairs
 from hierogram.samplers.compiled.jit import njit_inline
-from hierogram.samplers.compiled.streams import advance, uniform
+from hierogram.samplers.compiled.streams import uniform
 from hierogram.samplers.grammar.known_links import KnownLinks
 
 FREE, EXCEPT, ONLY = 0, 1, 2
@@ -107,12 +107,12 @@ MAX_FERTILITY = 7
 """Maximum fertility. Conditioning words with more links are counted as if they had this number."""
 
 _PARAMETERS = ("lexical", "jump", "collocation", "fertility", "unlinked", "s", "r", "emitted_words")
-SETTINGS = np.dtype([*((name, np.float64) for name in _PARAMETERS), ("candidates", np.int64)])
+SETTINGS = np.dtype([(name, np.float64) for name in _PARAMETERS])
 """Hyperparameters of a model.
 
 `lexical`, `jump`, `collocation`: β, α and γ of [SA16]. `s`, `r`: parameters of the Beta distribution of [SA16].
 `fertility`: strength of the fertility prior. `unlinked`: prior probability of an unlinked word. `emitted_words`: size
-of the emitted vocabulary. `candidates`: number of positions that a link is drawn from (0 for all).
+of the emitted vocabulary.
 """
 
 FOLLOWERS = np.dtype([("plain", np.int64), ("collocated", np.int64)])
@@ -178,8 +178,7 @@ class AlignmentChain(NamedTuple):
 class AlignmentScratch(NamedTuple):
     """Scratch memory of a worker for sentences of up to L conditioning words and M emitted words."""
 
-    # int16[L + 1], float64[L + 1]: conditioning position and cumulative weight of each candidate, linear.
-    candidate: NDArray[np.int16]
+    # float64[L + 1]: cumulative weight of each candidate, linear.
     weight: NDArray[np.float64]
     # int32[L + 1]: number of links of each conditioning position.
     fertility: NDArray[np.int32]
@@ -187,7 +186,8 @@ class AlignmentScratch(NamedTuple):
     after: NDArray[np.int16]
     # float64[L + 1]: factor of link weights that depends only on the conditioning position, linear.
     factor: NDArray[np.float64]
-    # uint64[L + 1], int16[L + 1]: hash of each conditioning word, and positions that pass `may_have_row`.
+    # uint64[L + 1], int16[2, L + 1]: hash of each conditioning word, and positions that pass `may_have_row` with an
+    # emitted word at an even or an odd position.
     hashed: NDArray[np.uint64]
     seen: NDArray[np.int16]
     # int16[L + 1]: next position of the same conditioning word. After the last position comes the first one.
@@ -214,11 +214,10 @@ def link_equal_words(words, start, length, scratch):
 def make_scratch(sides: Sides) -> AlignmentScratch:
     """Allocate scratch memory for the pairs of a direction."""
     size = sides.longest_conditioning + 1
-    candidate, seen, next_equal = np.zeros((3, size), np.int16)
     weight, factor = np.zeros((2, size))
-    after = np.zeros(sides.longest_emitted + 1, np.int16)
+    after, seen, next_equal = (np.zeros(s, np.int16) for s in (sides.longest_emitted + 1, (2, size), size))
     fertility, hashed = np.zeros(size, np.int32), np.zeros(size, np.uint64)
-    return AlignmentScratch(candidate, weight, fertility, after, factor, hashed, seen, next_equal)
+    return AlignmentScratch(weight, fertility, after, factor, hashed, seen, next_equal)
 
 
 @njit_inline
@@ -255,36 +254,10 @@ def jump_share(jumps, event):
 
 
 @njit_inline
-def choose_candidates(first, current, stop, candidates, state, scratch):
-    """Fill `candidate` with positions in [first, stop). Returns their number and the stream state.
-
-    All positions are candidates if `candidates` is 0 or at least `stop` - `first`. Otherwise, the candidates are the
-    position `current` and other positions drawn uniformly without replacement: the auxiliary variable K of [SA16 §4.3].
-    """
-    number = stop - first
-    if candidates == 0 or candidates >= number:
-        for k in range(number):
-            scratch.candidate[k] = first + k
-        return number, state
-    scratch.candidate[0] = current
-    for k in range(1, candidates):
-        while True:
-            state = advance(state)
-            candidate = first + np.int64(uniform(state) * number)
-            fresh = True
-            for earlier in range(k):
-                fresh &= scratch.candidate[earlier] != candidate
-            if fresh:
-                scratch.candidate[k] = candidate
-                break
-    return candidates, state
-
-
-@njit_inline
-def pick(scratch, number, state):
-    """Draw one of `number` candidates from the cumulative weights `scratch.weight`. Returns its index."""
-    threshold = uniform(state) * scratch.weight[number - 1]
+def pick(weight, number, state):
+    """Draw one of `number` candidates from the cumulative weights `weight`. Returns its index."""
+    threshold = uniform(state) * weight[number - 1]
     for k in range(number - 1):
-        if scratch.weight[k] > threshold:
+        if weight[k] > threshold:
             return k
     return number - 1

@@ -141,19 +141,12 @@ def add_marginals(sides: Sides, total: Marginals, added: Marginals) -> None:
 
 
 @njit_inline
-def add_sample(marginals, row, i):
-    """Count the current link i (position or UNLINKED) of the emitted word whose cells begin at `row`."""
-    marginals.cells[row + 1 + i] += CELL(1.0)
-
-
-@njit_inline
-def add_conditional(marginals, row, scratch, number):
-    """Add probabilities of `number` candidates instead of a draw, to reduce variance (Rao-Blackwell)."""
-    total = scratch.weight[number - 1]
-    below = 0.0
+def add_conditional(marginals, first, weight, number):
+    """Add the probabilities of `number` cells instead of a draw, to reduce variance (Rao-Blackwell)."""
+    total, below = weight[number - 1], 0.0
     for k in range(number):
-        marginals.cells[row + 1 + scratch.candidate[k]] += CELL((scratch.weight[k] - below) / total)
-        below = scratch.weight[k]
+        marginals.cells[first + k] += CELL((weight[k] - below) / total)
+        below = weight[k]
 
 
 def pair_posteriors(sides: Sides, pair: int, marginals: Marginals) -> NDArray[np.float32]:

@@ -4,84 +4,74 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.alignment.bitext import Sides
-from hierogram.samplers.alignment.chain import UNLINKED
-from hierogram.samplers.alignment.counts import find_pair, pair_key
+from hierogram.samplers.alignment.chain import UNLINKED, conditioning_word
+from hierogram.samplers.alignment.counts import (
+    SHIFT,
+    empty_pairs,
+    find_pair,
+    has_room,
+    larger_pairs,
+    pair_key,
+    take_row,
+)
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 
 ITERATIONS = 5
 
-_ROW = np.dtype([("key", np.uint64), ("p", np.float32), ("expected", np.float32)])
-_SMALLEST = 1 << 12
-_FREE = np.uint64(0)
-
 
 @njit_inline
-def _conditioning_word(sides, pair, k, empty_word):
-    return empty_word if k < 0 else np.int64(sides.conditioning[sides.conditioning_offset[pair] + k])
+def _find_row(sides, pair, k, g, total, pairs):
+    """Return conditioning word k of a pair (-1: the empty word), and its row with emitted word g."""
+    word = conditioning_word(sides, sides.conditioning_offset[pair], k, total)
+    return word, find_pair(pairs.rows, pairs.registers[SHIFT], pair_key(word, sides.emitted[g]))
 
 
 @njit
-def _add_pairs(first, sides, lowest, empty_word, rows, shift, rows_used):
+def _add_pairs(first, sides, lowest, total, pairs):
     """Add rows for co-occurring word pairs. Returns the pair that lacks room, or the number of pairs."""
     for pair in range(first, len(sides.emitted_offset) - 1):
         length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
         for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
-            if 4 * (rows_used[0] + length + 1) > 3 * len(rows):
+            if not has_room(pairs, length + 1):
                 return pair
             for k in range(lowest, length):
-                key = pair_key(_conditioning_word(sides, pair, k, empty_word), sides.emitted[g])
-                row = find_pair(rows, shift, key)
-                if rows[row]["key"] == _FREE:
-                    rows[row]["key"] = key
-                    rows[row]["p"] = 1.0
-                    rows[row]["expected"] = 0.0
-                    rows_used[0] += 1
+                word, row = _find_row(sides, pair, k, g, total, pairs)
+                take_row(pairs, row, pair_key(word, sides.emitted[g]))
     return len(sides.emitted_offset) - 1
 
 
 @njit
-def _move_rows(old, rows, shift):
-    for k in range(len(old)):
-        if old[k]["key"] != _FREE:
-            rows[find_pair(rows, shift, old[k]["key"])] = old[k]
-
-
-@njit
-def _iterate(sides, lowest, empty_word, rows, shift, total):
+def _iterate(sides, lowest, pairs, p, expected, total):
     total[:] = 0.0
     for pair in range(len(sides.emitted_offset) - 1):
         length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
         for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
             mass = 0.0
             for k in range(lowest, length):
-                key = pair_key(_conditioning_word(sides, pair, k, empty_word), sides.emitted[g])
-                mass += rows[find_pair(rows, shift, key)]["p"]
+                mass += p[_find_row(sides, pair, k, g, total, pairs)[1]]
             for k in range(lowest, length):
-                word = _conditioning_word(sides, pair, k, empty_word)
-                row = find_pair(rows, shift, pair_key(word, sides.emitted[g]))
-                share = rows[row]["p"] / mass
-                rows[row]["expected"] += np.float32(share)
+                word, row = _find_row(sides, pair, k, g, total, pairs)
+                share = p[row] / mass
+                expected[row] += np.float32(share)
                 total[word] += share
-    for row in range(len(rows)):
-        key = rows[row]["key"]
-        if key != _FREE:
-            word = np.int64(key >> np.uint64(32)) - 1
-            rows[row]["p"] = np.float32(rows[row]["expected"] / total[word])
-            rows[row]["expected"] = 0.0
+    for row in range(len(p)):
+        key = pairs.rows[row]["key"]
+        if key != np.uint64(0):
+            p[row] = np.float32(expected[row] / total[np.int64(key >> np.uint64(32)) - 1])
+            expected[row] = 0.0
 
 
 @njit
-def _best_links(sides, lowest, empty_word, rows, shift, links):
+def _best_links(sides, lowest, pairs, p, total, links):
     for pair in range(len(sides.emitted_offset) - 1):
         length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
         for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
             best, best_probability = UNLINKED, -1.0
             for k in range(lowest, length):
-                word = _conditioning_word(sides, pair, k, empty_word)
-                p = rows[find_pair(rows, shift, pair_key(word, sides.emitted[g]))]["p"]
-                if p > best_probability:
-                    best, best_probability = k, p
+                row = _find_row(sides, pair, k, g, total, pairs)[1]
+                if p[row] > best_probability:
+                    best, best_probability = k, p[row]
             links[g] = best
 
 
@@ -105,23 +95,14 @@ def random_links(sides, seed, unlinked):
 def model1_links(sides: Sides, conditioning_vocabulary: int, with_empty_word: bool = True) -> NDArray[np.int16]:
     """Return the Viterbi links of Model 1, int16[N]. Links to the empty word are `UNLINKED`."""
     lowest = UNLINKED if with_empty_word else 0
-    capacity = _SMALLEST
-    rows = np.zeros(capacity, _ROW)
-    rows_used = np.zeros(1, np.int64)
-    position = 0
-    while True:
-        shift = 65 - capacity.bit_length()
-        position = _add_pairs(position, sides, lowest, conditioning_vocabulary, rows, shift, rows_used)
-        if position == sides.pairs:
-            break
-        while 3 * capacity < 4 * (int(rows_used[0]) + sides.longest_conditioning + 1) * 3 // 2:
-            capacity *= 2
-        larger = np.zeros(capacity, _ROW)
-        _move_rows(rows, larger, 65 - capacity.bit_length())
-        rows = larger
+    # The last conditioning word is the empty word.
     total = np.zeros(conditioning_vocabulary + 1)
+    position, pairs = 0, empty_pairs()
+    while (position := _add_pairs(position, sides, lowest, total, pairs)) < sides.pairs:
+        pairs = larger_pairs(pairs, sides.longest_conditioning + 1)
+    p, expected = np.ones(len(pairs.rows), np.float32), np.zeros(len(pairs.rows), np.float32)
     for _ in range(ITERATIONS):
-        _iterate(sides, lowest, conditioning_vocabulary, rows, shift, total)
+        _iterate(sides, lowest, pairs, p, expected, total)
     links = np.zeros(len(sides.emitted), np.int16)
-    _best_links(sides, lowest, conditioning_vocabulary, rows, shift, links)
+    _best_links(sides, lowest, pairs, p, total, links)
     return links

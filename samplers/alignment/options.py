@@ -5,9 +5,6 @@ from typing import NamedTuple
 
 from hierogram.samplers.exceptions import AlignmentInputError
 
-ALL_POSITIONS = 0
-"""Value of `candidates` for all positions."""
-
 EXPECTED, POSTERIOR, GDFA = "expected", "posterior", "gdfa"
 SYMMETRIZATIONS = {
     EXPECTED: "links with the highest expected F-score, by the mean probability of both directions",
@@ -38,7 +35,6 @@ class AlignerOptions:
     """Options of an aligner run. Raises `AlignmentInputError` if out of range or no sweep is sampled.
 
     - `burn_in`, `thinning`: sweeps after `burn_in` are sampled if their number is a multiple of `thinning`.
-    - `candidates`: number of positions that a link is drawn from, 0 for all.
     - `lexical`, `jump`, `collocation`: strengths β, α, γ of Dirichlet priors.
     - `fertility`: strength of the fertility priors.
     - `similarity`: prior count of two words with the same spelling. Similar words get a part of it.
@@ -53,7 +49,6 @@ class AlignerOptions:
     chains: int
     burn_in: int
     thinning: int
-    candidates: int
     lexical: float
     similarity: float
     warming: int = 0
@@ -65,11 +60,9 @@ class AlignerOptions:
     stems: bool = False
 
     def __post_init__(self) -> None:
-        for name, minimum in (("sweeps", 1), ("chains", 1), ("thinning", 1), ("burn_in", 0), ("candidates", 0)):
+        for name, minimum in (("sweeps", 1), ("chains", 1), ("thinning", 1), ("burn_in", 0)):
             if getattr(self, name) < minimum:
                 raise AlignmentInputError(f"{name} must be >= {minimum}, got {getattr(self, name)}")
-        if self.candidates == 1:
-            raise AlignmentInputError("candidates must be >= 2, or 0 for all positions, got 1")
         if self.burn_in >= self.sweeps or not self.is_sampled(self.sweeps - self.sweeps % self.thinning):
             raise AlignmentInputError(
                 f"no samples left: {self.sweeps} sweeps with burn_in {self.burn_in} and thinning {self.thinning}: "

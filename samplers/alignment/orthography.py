@@ -149,15 +149,12 @@ def _similarities(one, words, other, other_words, to):
 
 
 def similarities(
-    words: NDArray[np.int32],
-    vocabulary: tuple[str, ...],
-    other_words: NDArray[np.int32],
-    other_vocabulary: tuple[str, ...],
+    words: NDArray[np.int32], vocabulary: tuple[str, ...], others: NDArray[np.int32], other_vocabulary: tuple[str, ...]
 ) -> NDArray[np.float64]:
     """Return the elementwise similarity of two arrays of word numbers, float64[N]."""
     values = np.zeros(len(words))
     both = vocabulary, other_vocabulary
-    _similarities(letters(*both), words, letters(*both[::-1]), other_words, values)
+    _similarities(letters(*both), words, letters(*both[::-1]), others, values)
     return values
 
 
@@ -197,8 +194,8 @@ def favor_similar(direction: Direction, strength: float, conditioning: NDArray[n
     both = direction.emitted.vocabulary, direction.conditioning.vocabulary
     emitted, conditioning_letters = letters(*both), letters(*both[::-1])
     position = 0
-    while True:
-        position = _add_similar(position, sides, emitted, conditioning_letters, strength, pairs, conditioning)
-        if position == sides.pairs:
-            return pairs
+    while (
+        position := _add_similar(position, sides, emitted, conditioning_letters, strength, pairs, conditioning)
+    ) < sides.pairs:
         pairs = larger_pairs(pairs, sides.longest_conditioning)
+    return pairs

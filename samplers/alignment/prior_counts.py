@@ -75,8 +75,7 @@ def count_direction_links(
             )  # fmt: skip
             halves.append(count_direction_links(half, links[words], weight[first:last], conditioning_vocabulary))
         return add_counts(halves[0], halves[1])
-    lengths = np.diff(sides.emitted_offset)
-    pair = np.repeat(np.arange(sides.pairs), lengths)
+    pair = np.repeat(np.arange(sides.pairs), np.diff(sides.emitted_offset))
     linked = links >= 0
     conditioning_row = sides.conditioning_offset[pair] + links
     conditioning = np.full(len(links), conditioning_vocabulary, np.int64)
@@ -92,7 +91,7 @@ def count_direction_links(
         *_sum_pairs(conditioning << 32 | sides.emitted, weight[pair]),
         link_counts,
         fertility,
-        _count_jumps(sides, links[linked].astype(np.int64), pair[linked], lengths, weight),
+        _count_jumps(sides, links[linked].astype(np.int64), pair[linked], weight),
         0,
     )
 
@@ -121,11 +120,7 @@ def _sum_pairs(
 
 
 def _count_jumps(
-    sides: Sides,
-    position: NDArray[np.int64],
-    pair: NDArray[np.int64],
-    lengths: NDArray[np.int64],
-    weight: NDArray[np.int64],
+    sides: Sides, position: NDArray[np.int64], pair: NDArray[np.int64], weight: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Count jumps to each link from the previous link or the start, and from the last link to the end."""
     before = np.full(len(position), -1, np.int64)
@@ -134,7 +129,7 @@ def _count_jumps(
     last = np.full(sides.pairs, -1, np.int64)
     # Assign all links of a pair: numpy keeps the last value, which is the last link.
     last[pair] = position
-    with_words = lengths > 0
+    with_words = np.diff(sides.emitted_offset) > 0
     widths = np.concatenate([position - before, (np.diff(sides.conditioning_offset) - last)[with_words]])
     jumps = np.zeros(2 * MAX_EVENT + 1, np.int64)
     weights = np.concatenate([weight[pair], weight[with_words]])

@@ -1,5 +1,6 @@
 """Symmetrization of both directions: intersection, union, and grow-diag (Koehn et al. 2003)."""
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -144,3 +145,16 @@ def trim(padded: LinkList) -> LinkList:
     for positions in (padded.source, padded.target):
         positions.resize(padded.offset[-1], refcheck=False)
     return padded
+
+
+def one_to_one(links: LinkList, score: NDArray[np.floating], source_offset: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Select one-to-one links greedily by score. Returns each source word's target or -1, int32[N]."""
+    chosen = np.full(int(source_offset[-1]), -1, np.int32)
+    for pair, (first, last) in enumerate(pairwise(links.offset.tolist())):
+        taken: set[int] = set()
+        for k in (first + np.argsort(-score[first:last], kind="stable")).tolist():
+            i, x = int(source_offset[pair]) + int(links.source[k]), int(links.target[k])
+            if chosen[i] < 0 and x not in taken:
+                chosen[i] = x
+                taken.add(x)
+    return chosen

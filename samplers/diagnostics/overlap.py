@@ -1,7 +1,6 @@
 """Traces of chains (totals and counts of selected rules at each draw), and the overlap of grammars."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import NamedTuple
 
@@ -75,7 +74,7 @@ def mean_overlap(grammars: Sequence[GrammarCounts], min_uses: float = 0.0) -> Ov
 
 
 TOTALS = ("log_likelihood", "rule_tokens", "rule_types")
-"""Names of the first rows of `ChainTrace.draws`. The counts of rules follow."""
+"""Names of the first items of `trace_draw`. The counts of rules follow."""
 
 
 @njit_allocating
@@ -87,21 +86,6 @@ def look_up_counts(table: CountTable, keys: NDArray[np.uint64]) -> NDArray[np.in
     return counts
 
 
-@dataclass(slots=True)
-class ChainTrace:
-    """Trace of one chain: totals, and counts of W rules with the `keys` uint64[W, 2], at each draw."""
-
-    keys: NDArray[np.uint64]
-    totals: list[tuple[float, float, float]] = field(default_factory=list)
-    counts: list[NDArray[np.int64]] = field(default_factory=list)
-
-    def record(self, log_likelihood: float, table: CountTable) -> None:
-        """Append the totals and the rule counts of `table`."""
-        self.totals.append((log_likelihood, float(table.rule_tokens), float(table.rule_types)))
-        self.counts.append(look_up_counts(table, self.keys))
-
-    def draws(self) -> NDArray[np.float64]:
-        """Return all recorded draws of the totals, then of the rule counts, float64[3 + W, N]."""
-        totals = np.array(self.totals, np.float64).reshape(-1, len(TOTALS))
-        counts = np.array(self.counts, np.float64).reshape(len(self.counts), len(self.keys))
-        return np.concatenate((totals.T, counts.T))
+def trace_draw(log_likelihood: float, table: CountTable, keys: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Return the totals, then the counts of W rules with the keys uint64[W, 2], float64[3 + W]."""
+    return np.append([log_likelihood, table.rule_tokens, table.rule_types], look_up_counts(table, keys))

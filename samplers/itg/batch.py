@@ -11,6 +11,8 @@ from hierogram.samplers.compiled.streams import mix
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.grammar.numbers import MAX_ITG_SIDE_LENGTH
 
+BINARY = 2
+"""Number of rules with children, which have the first rule numbers."""
 _SMALLEST = 1 << 10
 _FREE = np.uint64(0)
 _ONE = np.uint64(1)
@@ -21,8 +23,8 @@ class Phrases(NamedTuple):
     """Q types of phrase pairs with up to `longest` words per side, other than word pairs."""
 
     longest: int
-    # int32[C (longest² - 1)]: type of the phrase pair that begins at each cell, by `phrase_offset`, or -1 if it would
-    # cross the end of a sentence. Types of phrase pairs follow the types of word pairs.
+    # int32[C (longest² - 1)]: type of the phrase pair that begins at each cell, by `phrase_offset` - 1, or -1 if it
+    # would cross the end of a sentence. Types of phrase pairs follow the types of word pairs.
     types: NDArray[np.int32]
     # int8[Q, 2]: source and target length of each type.
     sizes: NDArray[np.int8]
@@ -49,6 +51,9 @@ class ItgBatch(NamedTuple):
     # int64[P]: key of the random stream of each pair.
     pairs: NDArray[np.int64]
     phrases: Phrases
+    # Sizes of the vocabularies: the largest word number plus 1.
+    source_words: int
+    target_words: int
 
     @property
     def size(self) -> int:
@@ -69,16 +74,6 @@ class ItgBatch(NamedTuple):
     def longest_target(self) -> int:
         """Length of the longest target side, at least 1."""
         return int(np.diff(self.target_offset).max(initial=1))
-
-    @property
-    def source_words(self) -> int:
-        """Size of the source vocabulary: the largest word number plus 1."""
-        return int(self.source.max(initial=-1)) + 1
-
-    @property
-    def target_words(self) -> int:
-        """Size of the target vocabulary: the largest word number plus 1."""
-        return int(self.target.max(initial=-1)) + 1
 
 
 @njit_allocating
@@ -117,17 +112,25 @@ def _number_types(source, source_offset, target, target_offset, types):
 
 
 @njit_inline
+def first_pair(batch):
+    """Return the rule number of the first type of word pairs."""
+    return BINARY + batch.source_words + batch.target_words
+
+
+@njit_inline
 def phrase_offset(longest, height, width):
-    """Return the offset of a phrase pair by its size among the phrase pairs that begin at one cell."""
-    return (height - 1) * longest + width - 2
+    """Return the offset of a word pair or phrase pair by its size among the pairs that begin at one cell."""
+    return (height - 1) * longest + width - 1
 
 
 @njit_inline
 def phrase_type(batch, pair, i, x, height, width):
-    """Return the type of the phrase pair of this size at (i, x), or -1 past the end of a sentence."""
+    """Return the type of the word or phrase pair of this size at (i, x), or -1 past the end of a sentence."""
     longest = batch.phrases.longest
     cell = batch.cell_offset[pair] + i * (batch.target_offset[pair + 1] - batch.target_offset[pair]) + x
-    return batch.phrases.types[cell * (longest * longest - 1) + phrase_offset(longest, height, width)]
+    if height == 1 and width == 1:
+        return batch.types[cell]
+    return batch.phrases.types[cell * (longest * longest - 1) + phrase_offset(longest, height, width) - 1]
 
 
 def _number_phrases(words: NDArray[np.int32], offset: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
@@ -230,5 +233,6 @@ def make_batch(
     batch = ItgBatch(
         source, source_offset, target, target_offset, cell_offset, types,
         np.ascontiguousarray(words[:, 0]), np.ascontiguousarray(words[:, 1]), stream_keys, _NO_PHRASES,
+        int(source.max(initial=-1)) + 1, int(target.max(initial=-1)) + 1,
     )  # fmt: skip
     return batch if longest_phrase == 1 else batch._replace(phrases=_find_phrases(batch, longest_phrase))

@@ -25,10 +25,9 @@ from hierogram.samplers.itg.derivations import (
 class Weights(NamedTuple):
     """Linear weights of rules for n by m words, or items of a local move. 0 for pruned emissions."""
 
-    # float64[n, m]: weight of the emission of each word pair, including the weight of its rule type.
+    # float64[n, m, L²]: weight of the emission of each word pair and phrase pair that begins at a source word and a
+    # target word, by `phrase_offset`, including the weight of its rule type.
     pairs: NDArray[np.float64]
-    # float64[n, m, L² - 1]: weight of each phrase pair that begins at a word pair, by `phrase_offset`.
-    phrases: NDArray[np.float64]
     # float64[n], float64[m]: weight of the null emission of each word, including the weight of its rule type.
     source_nulls: NDArray[np.float64]
     target_nulls: NDArray[np.float64]
@@ -51,14 +50,14 @@ class SampledDerivation(NamedTuple):
 
 def make_weights(n: int, m: int, longest_phrase: int) -> Weights:
     """Allocate weights for pairs of up to n source and m target words."""
-    pairs, phrases = np.zeros((n, m)), np.zeros((n, m, longest_phrase * longest_phrase - 1))
-    return Weights(pairs, phrases, np.zeros(n), np.zeros(m), np.zeros(RULE_TYPES), np.array([0, 0, longest_phrase]))
+    pairs, size = np.zeros((n, m, longest_phrase**2)), np.array([0, 0, longest_phrase])
+    return Weights(pairs, np.zeros(n), np.zeros(m), np.zeros(RULE_TYPES), size)
 
 
 @njit_inline
 def phrase_weight(weights, i, x, height, width):
-    """Return the weight of the phrase pair that begins at source word i and target word x."""
-    return weights.phrases[i, x, phrase_offset(weights.size[2], height, width)]
+    """Return the weight of the word or phrase pair that begins at source word i and target word x."""
+    return weights.pairs[i, x, phrase_offset(weights.size[2], height, width)]
 
 
 @njit_inline
@@ -69,8 +68,6 @@ def emission(weights, i, j, x, y):
         return TARGET_NULL, weights.target_nulls[x]
     if height == 1 and width == 0:
         return SOURCE_NULL, weights.source_nulls[i]
-    if height == 1 and width == 1:
-        return PAIR, weights.pairs[i, x]
     if 0 < height <= weights.size[2] and 0 < width <= weights.size[2]:
         return phrase_rule(height, width), phrase_weight(weights, i, x, height, width)
     return PAIR, 0.0
@@ -176,18 +173,6 @@ def split_cell(full_chart, cell, u):
 
 
 @njit_inline
-def _push_children(stack, depth, rule, cell, k, z):
-    """Push the right child, then the left child, of a split at (k, z). Returns the height of the stack."""
-    i, j, x, y = cell
-    low, high = (z, y) if rule == STRAIGHT else (x, z)
-    stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = k, j, low, high
-    low, high = (x, z) if rule == STRAIGHT else (z, y)
-    depth += 1
-    stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = i, k, low, high
-    return depth + 1
-
-
-@njit_inline
 def draw_derivation(split, chart, size, stream_state, nodes):
     """Draw a derivation of `size` (n, m) by `split`, such as `split_cell`. Returns (length, state)."""
     stack = nodes.stack
@@ -202,23 +187,24 @@ def draw_derivation(split, chart, size, stream_state, nodes):
         nodes.rules[length], nodes.source[length], nodes.target[length] = rule, i, x
         length += 1
         if rule in (STRAIGHT, INVERTED):
-            depth = _push_children(stack, depth, rule, (i, j, x, y), k, z)
+            # Push the right child first, because the left child is drawn first.
+            low, high = (z, y) if rule == STRAIGHT else (x, z)
+            stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = k, j, low, high
+            low, high = (x, z) if rule == STRAIGHT else (z, y)
+            depth += 1
+            stack[depth, 0], stack[depth, 1], stack[depth, 2], stack[depth, 3] = i, k, low, high
+            depth += 1
     return length, stream_state
 
 
 @njit
 def scale_emissions(emissions, n, m, scale):
     """Multiply each emission by the factors of its words in `scale` float64[n + m]."""
-    for i in range(n):
-        emissions.source_nulls[i] *= scale[i]
-        for x in range(m):
-            emissions.pairs[i, x] *= scale[i] * scale[n + x]
+    longest = emissions.size[2]
     for x in range(m):
         emissions.target_nulls[x] *= scale[n + x]
-    longest = emissions.size[2]
-    if longest == 1:
-        return
     for i in range(n):
+        emissions.source_nulls[i] *= scale[i]
         by_source = 1.0
         for s in range(1, min(longest, n - i) + 1):
             by_source *= scale[i + s - 1]
@@ -226,5 +212,4 @@ def scale_emissions(emissions, n, m, scale):
                 by = by_source
                 for t in range(1, min(longest, m - x) + 1):
                     by *= scale[n + x + t - 1]
-                    if s + t > 2:
-                        emissions.phrases[i, x, phrase_offset(longest, s, t)] *= by
+                    emissions.pairs[i, x, phrase_offset(longest, s, t)] *= by

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
-from hierogram.samplers.itg.batch import phrase_offset, phrase_type
+from hierogram.samplers.itg.batch import first_pair, phrase_offset, phrase_type
 from hierogram.samplers.itg.charts import (
     SampledDerivation,
     Weights,
@@ -40,11 +40,10 @@ from hierogram.samplers.itg.model import (
     TYPE_PRIOR,
     add_rule,
     count_rule,
+    emission_mass,
     frozen_weight,
-    pair_mass,
     rule_mass,
-    source_null_mass,
-    target_null_mass,
+    rule_number,
 )
 
 PIECES = 3
@@ -52,7 +51,6 @@ PIECES = 3
 
 _WORD = -1
 """Value of column 0 of `LocalMove.source` and `LocalMove.target` if the item is a single word."""
-_PIECES, _SOURCES, _TARGETS = 0, 1, 2
 
 
 class LocalMove(NamedTuple):
@@ -70,8 +68,6 @@ class LocalMove(NamedTuple):
     target: NDArray[np.int32]
     # int32[8, 3]: rules that the move removes. Columns: rule, first source word, first target word.
     old: NDArray[np.int32]
-    # int64[3]: number of pieces, source items and target items.
-    numbers: NDArray[np.int64]
     # NODE[nodes], uint8[nodes + 1]: nodes of the current derivation, and rules of the new subtree.
     nodes: NDArray[np.void]
     rules: NDArray[np.uint8]
@@ -88,7 +84,6 @@ def make_local_move(longest: int, longest_phrase: int) -> LocalMove:
         np.zeros((items, 2), np.int32),
         np.zeros((items, 2), np.int32),
         np.zeros((8, 3), np.int32),
-        np.zeros(3, np.int64),
         np.zeros(longest, NODE),
         np.zeros(longest + 1, np.uint8),
     )
@@ -96,14 +91,11 @@ def make_local_move(longest: int, longest_phrase: int) -> LocalMove:
 
 @njit
 def _select_pieces(local, at, side):
-    """Select a leaf, or a node's children. Replaces the left (`side` 0) or right child by its children."""
+    """Select a leaf, or a node's children, the left (`side` 0) or right one opened. Returns their number."""
     nodes, pieces = local.nodes, local.pieces
-    local.numbers[:] = 0
-    rule = nodes[at]["rule"]
-    if rule >= PAIR:
+    if nodes[at]["rule"] >= PAIR:
         pieces[0] = at
-        local.numbers[_PIECES] = 1
-        return
+        return 1
     left, right = at + 1, np.int64(nodes[at]["right"])
     opened = left if side == 0 else right
     number = 0
@@ -114,23 +106,21 @@ def _select_pieces(local, at, side):
         else:
             pieces[number] = child
             number += 1
-    local.numbers[_PIECES] = number
+    return number
 
 
 @njit
-def _list_items(local):
-    nodes = local.nodes
+def _list_items(local, pieces):
+    """List the items of the pieces. Returns the numbers of source items and target items."""
     sources = targets = 0
-    for number in range(local.numbers[_PIECES]):
+    for number in range(pieces):
         piece = local.pieces[number]
-        node = nodes[piece]
+        node = local.nodes[piece]
         i, j, x, y = np.int64(node["i"]), np.int64(node["j"]), np.int64(node["x"]), np.int64(node["y"])
-        item = piece
-        if node["rule"] >= PAIR:
-            item = _WORD
-        else:
+        item = _WORD
+        if node["rule"] < PAIR:
             # A piece that is not a leaf is one item on each side on which it has words.
-            j, y = min(j, i + 1), min(y, x + 1)
+            item, j, y = piece, min(j, i + 1), min(y, x + 1)
         for word in range(i, j):
             local.source[sources, 0], local.source[sources, 1] = item, word
             sources += 1
@@ -141,20 +131,20 @@ def _list_items(local):
                 to -= 1
             local.target[to, 0], local.target[to, 1] = item, word
             targets += 1
-    local.numbers[_SOURCES], local.numbers[_TARGETS] = sources, targets
+    return sources, targets
 
 
 @njit
-def _list_rules(local, at):
+def _list_rules(local, at, pieces):
     nodes = local.nodes
     number = 0
     position, last = at, at + nodes[at]["size"]
     while position < last:
         node = nodes[position]
-        piece = False
-        for k in range(local.numbers[_PIECES]):
-            piece |= local.pieces[k] == position
-        if piece and node["rule"] < PAIR:
+        is_piece = False
+        for k in range(pieces):
+            is_piece |= local.pieces[k] == position
+        if is_piece and node["rule"] < PAIR:
             position += np.int64(node["size"])
             continue
         local.old[number, 0], local.old[number, 1], local.old[number, 2] = node["rule"], node["i"], node["x"]
@@ -164,50 +154,42 @@ def _list_rules(local, at):
 
 
 @njit
-def _weigh_phrases_at(batch, pair, base, counts, local, p, q, scale):
+def _weigh_pairs_at(batch, pair, base, counts, local, p, q, scale):
     items, source, target = local.items, local.source, local.target
     longest = items.size[2]
-    items.phrases[p, q] = 0.0
+    items.pairs[p, q] = 0.0
+    if source[p, 0] != _WORD or target[q, 0] != _WORD:
+        items.pairs[p, q, 0] = 1.0 if source[p, 0] == target[q, 0] else 0.0
+        return
     for s in range(1, min(longest, items.size[0] - p) + 1):
         if source[p + s - 1, 0] != _WORD:
             break
         for t in range(1, min(longest, items.size[1] - q) + 1):
             if target[q + t - 1, 0] != _WORD:
                 break
-            if s + t > 2:
-                pair_type = phrase_type(batch, pair, source[p, 1], target[q, 1], s, t)
-                mass = pair_mass(batch, base, pair_type)
-                items.phrases[p, q, phrase_offset(longest, s, t)] = scale * (counts.pairs[pair_type] + mass)
+            number = first_pair(batch) + np.int64(phrase_type(batch, pair, source[p, 1], target[q, 1], s, t))
+            mass = emission_mass(batch, base, PAIR, number)
+            items.pairs[p, q, phrase_offset(longest, s, t)] = scale * (counts.uses[number] + mass)
 
 
 @njit
 def _weigh_items(batch, pair, base, counts, local):
     items, source, target = local.items, local.source, local.target
-    n, m = local.numbers[_SOURCES], local.numbers[_TARGETS]
-    items.size[0], items.size[1] = n, m
+    n, m = items.size[0], items.size[1]
     total = rule_mass(counts)
     for rule in (STRAIGHT, INVERTED):
         items.rules[rule] = (counts.rules[rule] + TYPE_PRIOR) / total
-    width = batch.target_offset[pair + 1] - batch.target_offset[pair]
     scale = (counts.rules[PAIR] + TYPE_PRIOR) / total / (counts.rules[PAIR] + base.strengths[PAIR_STRENGTH])
     for p in range(n):
         for q in range(m):
-            if source[p, 0] == _WORD and target[q, 0] == _WORD:
-                pair_type = batch.types[batch.cell_offset[pair] + source[p, 1] * width + target[q, 1]]
-                items.pairs[p, q] = scale * (counts.pairs[pair_type] + pair_mass(batch, base, pair_type))
-            else:
-                items.pairs[p, q] = 1.0 if source[p, 0] == target[q, 0] else 0.0
-    if items.size[2] > 1:
-        for p in range(n):
-            for q in range(m):
-                _weigh_phrases_at(batch, pair, base, counts, local, p, q, scale)
+            _weigh_pairs_at(batch, pair, base, counts, local, p, q, scale)
     strength = base.strengths[SOURCE_NULL_STRENGTH]
     scale = (counts.rules[SOURCE_NULL] + TYPE_PRIOR) / total / (counts.rules[SOURCE_NULL] + strength)
     for p in range(n):
         piece = source[p, 0]
         if piece == _WORD:
-            word = batch.source[batch.source_offset[pair] + source[p, 1]]
-            items.source_nulls[p] = scale * (counts.source_nulls[word] + source_null_mass(base, word))
+            number = rule_number(batch, pair, SOURCE_NULL, source[p, 1], 0)
+            items.source_nulls[p] = scale * (counts.uses[number] + emission_mass(batch, base, SOURCE_NULL, number))
         else:
             items.source_nulls[p] = 1.0 if local.nodes[piece]["x"] == local.nodes[piece]["y"] else 0.0
     strength = base.strengths[TARGET_NULL_STRENGTH]
@@ -215,8 +197,8 @@ def _weigh_items(batch, pair, base, counts, local):
     for q in range(m):
         piece = target[q, 0]
         if piece == _WORD:
-            word = batch.target[batch.target_offset[pair] + target[q, 1]]
-            items.target_nulls[q] = scale * (counts.target_nulls[word] + target_null_mass(base, word))
+            number = rule_number(batch, pair, TARGET_NULL, 0, target[q, 1])
+            items.target_nulls[q] = scale * (counts.uses[number] + emission_mass(batch, base, TARGET_NULL, number))
         else:
             items.target_nulls[q] = 1.0 if local.nodes[piece]["i"] == local.nodes[piece]["j"] else 0.0
 
@@ -285,14 +267,6 @@ def _reverse_probability(local, length):
 
 
 @njit
-def _selection_probability(local):
-    has_piece = False
-    for k in range(local.numbers[_PIECES]):
-        has_piece |= local.nodes[local.pieces[k]]["rule"] < PAIR
-    return 1.0 if local.numbers[_PIECES] < PIECES and not has_piece else 0.5
-
-
-@njit
 def _replace(local, rules, length, at, sampled_length):
     end = at + local.nodes[at]["size"]
     to = 0
@@ -321,21 +295,24 @@ def _replace(local, rules, length, at, sampled_length):
 @njit
 def _move(batch, pair, base, counts, local, at, side, stream_state):
     """Resample the rules above a node's pieces. Returns (new rule count or 0 if rejected, stream state)."""
-    _select_pieces(local, at, side)
-    _list_items(local)
-    number = _list_rules(local, at)
+    pieces = _select_pieces(local, at, side)
+    size = _list_items(local, pieces)
+    local.items.size[0], local.items.size[1] = size
+    number = _list_rules(local, at, pieces)
     for k in range(number):
         count_rule(batch, pair, counts, local.old[k, 0], local.old[k, 1], local.old[k, 2], -1)
     _weigh_items(batch, pair, base, counts, local)
     sum_inside(local.chart, local.items)
-    chart, size = (local.chart, local.items), (local.items.size[0], local.items.size[1])
+    chart = local.chart, local.items
     sampled_length, stream_state = draw_derivation(split_cell, chart, size, stream_state, local.drawn)
     choices = _reverse_probability(local, sampled_length)
     ratio = 0.0
     if choices > 0.0:
         ratio = choices * _add_new(batch, pair, base, counts, local, sampled_length, 1)
         _add_new(batch, pair, base, counts, local, sampled_length, -1)
-    before = _selection_probability(local) * _add_old(batch, pair, base, counts, local, number)
+    # A leaf, and a node with two leaves, have the same pieces on both sides.
+    selection_probability = 1.0 if local.nodes[at]["size"] <= 3 else 0.5
+    before = selection_probability * _add_old(batch, pair, base, counts, local, number)
     stream_state = advance(stream_state)
     if uniform(stream_state) * before >= ratio:
         return 0, stream_state

@@ -1,5 +1,8 @@
 """Model of ITG derivations: rule types, emissions by Dirichlet processes, and their bases [BC10 §1].
 
+Each rule of a batch has a number. The order is straight, inverted, null emissions of distinct source words and target
+words, types of word pairs, then types of phrase pairs.
+
 docs/model.md, section 7, has the equations of the model (DeNero, Bouchard-Côté & Klein 2008). P_f, P_e and the
 strengths can be resampled after each sweep, given the derivations [Teh et al. 2006 §5.3; Neal 2003].
 The base distribution of emissions uses IBM Model 1 in both directions [Brown et al. 1993], in which each sentence has
@@ -15,7 +18,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, draw_gamma, draw_tables, mix, slice_sample, stream, uniform
-from hierogram.samplers.itg.batch import ItgBatch, phrase_offset, phrase_type
+from hierogram.samplers.itg.batch import BINARY, ItgBatch, first_pair, phrase_offset, phrase_type
 from hierogram.samplers.itg.derivations import (
     PAIR,
     RULE_TYPES,
@@ -129,11 +132,9 @@ def train_model1(batch: ItgBatch, prior: NDArray[np.float64] | None = None) -> M
 class Base(NamedTuple):
     """Factors of the base distributions, linear."""
 
-    # float64[T + Q]: [P_M1(e|f) P_M1(f|e) P(lengths)]^(1/2) of each type of word pairs and phrase pairs. Fixed.
+    # float64[R]: factor of each emission, by rule number: [P_M1(e|f) P_M1(f|e) P(lengths)]^(1/2) of word pairs and
+    # phrase pairs, P_M1(f|ε)^(1/2) and P_M1(e|ε)^(1/2) of null emissions. Fixed.
     lexical: NDArray[np.float64]
-    # float64[Vf], float64[Ve]: P_M1(f|ε)^(1/2) and P_M1(e|ε)^(1/2) of each word. Fixed.
-    null_source: NDArray[np.float64]
-    null_target: NDArray[np.float64]
     # float64[Vf], float64[Ve]: P_f(f)^(1/2) and P_e(e)^(1/2) of each word.
     source: NDArray[np.float64]
     target: NDArray[np.float64]
@@ -142,13 +143,9 @@ class Base(NamedTuple):
 
 
 class ItgCounts(NamedTuple):
-    """Counts of emissions and of rule types."""
+    """Numbers of uses: int32[R] of each rule by number, and int64[5] of each rule type."""
 
-    # int32[T + Q], int32[Vf], int32[Ve]: number of emissions of each pair type, source null and target null.
-    pairs: NDArray[np.int32]
-    source_nulls: NDArray[np.int32]
-    target_nulls: NDArray[np.int32]
-    # int64[5]: number of uses of each rule type.
+    uses: NDArray[np.int32]
     rules: NDArray[np.int64]
 
 
@@ -177,14 +174,11 @@ def make_base(batch: ItgBatch, model1: Model1, settings: ItgSettings) -> Base:
     # The length of a phrase has a geometric distribution, truncated at the longest phrase.
     lengths = settings.phrase_end * (1.0 - settings.phrase_end) ** np.arange(batch.phrases.longest)
     lengths = np.sqrt(lengths / lengths.sum())
-    words = len(batch.type_source)
-    lexical = np.empty(batch.emitted_types)
-    lexical[:words] = lengths[0] ** 2 * np.sqrt(model1.source * model1.target)
-    _weigh_phrases(batch, model1, lengths, lexical[words:])
+    words = lengths[0] ** 2 * np.sqrt(model1.source * model1.target)
+    phrases = np.empty(len(batch.phrases.sizes))
+    _weigh_phrases(batch, model1, lengths, phrases)
     return Base(
-        lexical,
-        np.sqrt(model1.null_source),
-        np.sqrt(model1.null_target),
+        np.concatenate([np.zeros(BINARY), np.sqrt(model1.null_source), np.sqrt(model1.null_target), words, phrases]),
         np.sqrt(np.bincount(batch.source, minlength=batch.source_words) / max(len(batch.source), 1)),
         np.sqrt(np.bincount(batch.target, minlength=batch.target_words) / max(len(batch.target), 1)),
         np.array(settings.strengths),
@@ -192,9 +186,9 @@ def make_base(batch: ItgBatch, model1: Model1, settings: ItgSettings) -> Base:
 
 
 @njit
-def _phrase_mass(batch, base, pair_type):
-    q = pair_type - len(batch.type_source)
-    mass = base.strengths[PAIR_STRENGTH] * base.lexical[pair_type]
+def _phrase_mass(batch, base, number):
+    q = number - first_pair(batch) - len(batch.type_source)
+    mass = base.strengths[PAIR_STRENGTH] * base.lexical[number]
     for at in range(batch.phrases.first[q, 0], batch.phrases.first[q, 0] + batch.phrases.sizes[q, 0]):
         mass *= base.source[batch.source[at]]
     for at in range(batch.phrases.first[q, 1], batch.phrases.first[q, 1] + batch.phrases.sizes[q, 1]):
@@ -203,49 +197,46 @@ def _phrase_mass(batch, base, pair_type):
 
 
 @njit_inline
-def pair_mass(batch, base, pair_type):
-    """Return α times the base probability M0 of a type of word or phrase pairs."""
+def emission_mass(batch, base, kind, number):
+    """Return α times the base probability of an emission, given its rule type and its rule number."""
+    mass = base.strengths[kind - PAIR] * base.lexical[number]
+    if kind == SOURCE_NULL:
+        return mass * base.source[number - BINARY]
+    if kind == TARGET_NULL:
+        return mass * base.target[number - BINARY - batch.source_words]
+    pair_type = number - first_pair(batch)
     if pair_type >= len(batch.type_source):
-        return _phrase_mass(batch, base, pair_type)
-    return (
-        base.strengths[PAIR_STRENGTH]
-        * base.lexical[pair_type]
-        * base.source[batch.type_source[pair_type]]
-        * base.target[batch.type_target[pair_type]]
-    )
+        return _phrase_mass(batch, base, number)
+    return mass * base.source[batch.type_source[pair_type]] * base.target[batch.type_target[pair_type]]
 
 
 @njit_inline
-def source_null_mass(base, word):
-    """Return α times the base probability of the null emission of a source word."""
-    return base.strengths[SOURCE_NULL_STRENGTH] * base.null_source[word] * base.source[word]
+def emission_range(batch, kind):
+    """Return the first rule number of a type of emissions, and the end of its rule numbers."""
+    if kind == SOURCE_NULL:
+        return BINARY, BINARY + batch.source_words
+    if kind == TARGET_NULL:
+        return BINARY + batch.source_words, first_pair(batch)
+    return first_pair(batch), first_pair(batch) + len(batch.type_source) + len(batch.phrases.sizes)
 
 
 @njit_inline
-def target_null_mass(base, word):
-    """Return α times the base probability of the null emission of a target word."""
-    return base.strengths[TARGET_NULL_STRENGTH] * base.null_target[word] * base.target[word]
-
-
-@njit_inline
-def type_of_emission(batch, pair, rule, i, x):
-    """Return the type of the word or phrase pair that `rule` emits at source word i, target word x."""
-    if rule > TARGET_NULL:
-        return phrase_type(batch, pair, i, x, source_words(rule), target_words(rule))
-    width = batch.target_offset[pair + 1] - batch.target_offset[pair]
-    return batch.types[batch.cell_offset[pair] + i * width + x]
+def rule_number(batch, pair, rule, i, x):
+    """Return the number of a rule. An emission begins at source word i and target word x."""
+    if rule < PAIR:
+        return np.int64(rule)
+    if rule == SOURCE_NULL:
+        return BINARY + np.int64(batch.source[batch.source_offset[pair] + i])
+    if rule == TARGET_NULL:
+        return BINARY + batch.source_words + np.int64(batch.target[batch.target_offset[pair] + x])
+    return first_pair(batch) + np.int64(phrase_type(batch, pair, i, x, source_words(rule), target_words(rule)))
 
 
 @njit_inline
 def count_rule(batch, pair, counts, rule, i, x, change):
     """Add `change` to the counts of a rule. An emission begins at source word i and target word x."""
     counts.rules[rule_type(rule)] += change
-    if rule == SOURCE_NULL:
-        counts.source_nulls[batch.source[batch.source_offset[pair] + i]] += change
-    elif rule == TARGET_NULL:
-        counts.target_nulls[batch.target[batch.target_offset[pair] + x]] += change
-    elif rule >= PAIR:
-        counts.pairs[type_of_emission(batch, pair, rule, i, x)] += change
+    counts.uses[rule_number(batch, pair, rule, i, x)] += change
 
 
 @njit
@@ -275,10 +266,11 @@ def _weigh_pair_phrases(batch, pair, base, counts, scale, weights):
         for x in range(width):
             for shape in range(shapes):
                 pair_type = batch.phrases.types[cell]
-                weights.phrases[i, x, shape] = 0.0
+                weights.pairs[i, x, shape + 1] = 0.0
                 if pair_type >= 0:
-                    mass = _phrase_mass(batch, base, pair_type)
-                    weights.phrases[i, x, shape] = scale * (counts.pairs[pair_type] + mass)
+                    number = first_pair(batch) + np.int64(pair_type)
+                    mass = _phrase_mass(batch, base, number)
+                    weights.pairs[i, x, shape + 1] = scale * (counts.uses[number] + mass)
                 cell += 1
 
 
@@ -295,56 +287,45 @@ def weigh_rules(batch, pair, base, counts, weights):
     for i in range(height):
         mass = base.strengths[PAIR_STRENGTH] * base.source[batch.source[s + i]]
         for x in range(width):
-            pair_type = batch.types[cell + x]
-            base_mass = mass * base.lexical[pair_type] * base.target[batch.target[t + x]]
-            weights.pairs[i, x] = scale * (counts.pairs[pair_type] + base_mass)
+            number = first_pair(batch) + np.int64(batch.types[cell + x])
+            base_mass = mass * base.lexical[number] * base.target[batch.target[t + x]]
+            weights.pairs[i, x, 0] = scale * (counts.uses[number] + base_mass)
         cell += width
     if batch.phrases.longest > 1:
         _weigh_pair_phrases(batch, pair, base, counts, scale, weights)
     scale = weights.rules[SOURCE_NULL] / (counts.rules[SOURCE_NULL] + base.strengths[SOURCE_NULL_STRENGTH])
     for i in range(height):
-        word = batch.source[s + i]
-        weights.source_nulls[i] = scale * (counts.source_nulls[word] + source_null_mass(base, word))
+        number = BINARY + np.int64(batch.source[s + i])
+        weights.source_nulls[i] = scale * (counts.uses[number] + emission_mass(batch, base, SOURCE_NULL, number))
     scale = weights.rules[TARGET_NULL] / (counts.rules[TARGET_NULL] + base.strengths[TARGET_NULL_STRENGTH])
     for x in range(width):
-        word = batch.target[t + x]
-        weights.target_nulls[x] = scale * (counts.target_nulls[word] + target_null_mass(base, word))
+        number = BINARY + batch.source_words + np.int64(batch.target[t + x])
+        weights.target_nulls[x] = scale * (counts.uses[number] + emission_mass(batch, base, TARGET_NULL, number))
 
 
 @njit_inline
 def add_rule(batch, pair, base, counts, rule, i, x):
     """Count a rule. Returns its probability before it is counted. An emission begins at words i and x."""
-    type_count = counts.rules[rule_type(rule)]
-    p = (type_count + TYPE_PRIOR) / rule_mass(counts)
-    if rule == SOURCE_NULL:
-        word = batch.source[batch.source_offset[pair] + i]
-        p *= counts.source_nulls[word] + source_null_mass(base, word)
-        p /= type_count + base.strengths[SOURCE_NULL_STRENGTH]
-        counts.source_nulls[word] += 1
-    elif rule == TARGET_NULL:
-        word = batch.target[batch.target_offset[pair] + x]
-        p *= counts.target_nulls[word] + target_null_mass(base, word)
-        p /= type_count + base.strengths[TARGET_NULL_STRENGTH]
-        counts.target_nulls[word] += 1
-    elif rule >= PAIR:
-        pair_type = type_of_emission(batch, pair, rule, i, x)
-        mass = pair_mass(batch, base, pair_type)
-        p *= (counts.pairs[pair_type] + mass) / (type_count + base.strengths[PAIR_STRENGTH])
-        counts.pairs[pair_type] += 1
-    counts.rules[rule_type(rule)] += 1
+    kind, number = rule_type(rule), rule_number(batch, pair, rule, i, x)
+    p = (counts.rules[kind] + TYPE_PRIOR) / rule_mass(counts)
+    if rule >= PAIR:
+        mass = emission_mass(batch, base, kind, number)
+        p *= (counts.uses[number] + mass) / (counts.rules[kind] + base.strengths[kind - PAIR])
+    counts.uses[number] += 1
+    counts.rules[kind] += 1
     return p
 
 
 @njit_inline
 def frozen_weight(weights, rule, i, x):
     """Return the weight of a rule in `weights`. An emission begins at source word i and target word x."""
-    if rule == PAIR:
-        return weights.pairs[i, x]
+    if rule < PAIR:
+        return weights.rules[rule]
     if rule == SOURCE_NULL:
         return weights.source_nulls[i]
-    if rule > TARGET_NULL:
-        return weights.phrases[i, x, phrase_offset(weights.size[2], source_words(rule), target_words(rule))]
-    return weights.target_nulls[x] if rule == TARGET_NULL else weights.rules[rule]
+    if rule == TARGET_NULL:
+        return weights.target_nulls[x]
+    return weights.pairs[i, x, phrase_offset(weights.size[2], source_words(rule), target_words(rule))]
 
 
 @njit
@@ -377,15 +358,13 @@ def log_likelihood(batch, base, counts):
         total += counts.rules[rule]
         likelihood += _log_rising(counts.rules[rule], TYPE_PRIOR)
     likelihood -= _log_rising(total, RULE_TYPES * TYPE_PRIOR)
-    for pair_type in range(len(counts.pairs)):
-        likelihood += _log_rising(counts.pairs[pair_type], pair_mass(batch, base, pair_type))
-    for word in range(len(counts.source_nulls)):
-        likelihood += _log_rising(counts.source_nulls[word], source_null_mass(base, word))
-    for word in range(len(counts.target_nulls)):
-        likelihood += _log_rising(counts.target_nulls[word], target_null_mass(base, word))
-    likelihood -= _log_rising(counts.rules[PAIR], base.strengths[PAIR_STRENGTH])
-    likelihood -= _log_rising(counts.rules[SOURCE_NULL], base.strengths[SOURCE_NULL_STRENGTH])
-    return likelihood - _log_rising(counts.rules[TARGET_NULL], base.strengths[TARGET_NULL_STRENGTH])
+    for kind in (PAIR, SOURCE_NULL, TARGET_NULL):
+        first, end = emission_range(batch, kind)
+        for number in range(first, end):
+            likelihood += _log_rising(counts.uses[number], emission_mass(batch, base, kind, number))
+    for kind in (PAIR, SOURCE_NULL, TARGET_NULL):
+        likelihood -= _log_rising(counts.rules[kind], base.strengths[kind - PAIR])
+    return likelihood
 
 
 SHARE = 0.5
@@ -400,13 +379,30 @@ _TABLES, _STRENGTHS, _WORDS = -1, -2, -3
 class Tables(NamedTuple):
     """Numbers of tables of each emission in its Chinese restaurant process, and of draws from P_f and P_e."""
 
-    # int32[T + Q], int32[Vf], int32[Ve]: number of tables of each pair type, source null and target null.
-    pairs: NDArray[np.int32]
-    source_nulls: NDArray[np.int32]
-    target_nulls: NDArray[np.int32]
+    # int32[R], int64[3]: number of tables of each emission, by rule number, and of each type of emissions.
+    numbers: NDArray[np.int32]
+    totals: NDArray[np.int64]
     # float64[Vf], float64[Ve]: number of draws of each word from P_f and from P_e, a multiple of 1/2.
     source: NDArray[np.float64]
     target: NDArray[np.float64]
+
+
+@njit_inline
+def _add_draws(batch, kind, index, draws, tables):
+    """Add draws of the words of emission number `index` of its type."""
+    if kind == SOURCE_NULL:
+        tables.source[index] += draws
+    elif kind == TARGET_NULL:
+        tables.target[index] += draws
+    elif index < len(batch.type_source):
+        tables.source[batch.type_source[index]] += draws
+        tables.target[batch.type_target[index]] += draws
+    else:
+        q = index - len(batch.type_source)
+        for at in range(batch.phrases.first[q, 0], batch.phrases.first[q, 0] + batch.phrases.sizes[q, 0]):
+            tables.source[batch.source[at]] += draws
+        for at in range(batch.phrases.first[q, 1], batch.phrases.first[q, 1] + batch.phrases.sizes[q, 1]):
+            tables.target[batch.target[at]] += draws
 
 
 @njit
@@ -414,32 +410,19 @@ def draw_all_tables(batch, base, counts, key, sweep, tables):
     """Sample the table count of each emission given the base, and sum the draws of each word."""
     tables.source[:] = 0.0
     tables.target[:] = 0.0
+    tables.totals[:] = 0
     visit = stream(key, _TABLES, sweep)
-    for pair_type in range(len(counts.pairs)):
-        tables.pairs[pair_type] = 0
-        if counts.pairs[pair_type] > 0:
-            stream_state = mix(visit + np.uint64(3 * pair_type))
-            number, stream_state = draw_tables(counts.pairs[pair_type], pair_mass(batch, base, pair_type), stream_state)
-            tables.pairs[pair_type] = number
-            if pair_type < len(batch.type_source):
-                tables.source[batch.type_source[pair_type]] += SHARE * number
-                tables.target[batch.type_target[pair_type]] += SHARE * number
-            else:
-                q = pair_type - len(batch.type_source)
-                for at in range(batch.phrases.first[q, 0], batch.phrases.first[q, 0] + batch.phrases.sizes[q, 0]):
-                    tables.source[batch.source[at]] += SHARE * number
-                for at in range(batch.phrases.first[q, 1], batch.phrases.first[q, 1] + batch.phrases.sizes[q, 1]):
-                    tables.target[batch.target[at]] += SHARE * number
-    for word in range(len(counts.source_nulls)):
-        stream_state = mix(visit + np.uint64(3 * word + 1))
-        number, stream_state = draw_tables(counts.source_nulls[word], source_null_mass(base, word), stream_state)
-        tables.source_nulls[word] = number
-        tables.source[word] += SHARE * number
-    for word in range(len(counts.target_nulls)):
-        stream_state = mix(visit + np.uint64(3 * word + 2))
-        number, stream_state = draw_tables(counts.target_nulls[word], target_null_mass(base, word), stream_state)
-        tables.target_nulls[word] = number
-        tables.target[word] += SHARE * number
+    for kind in (PAIR, SOURCE_NULL, TARGET_NULL):
+        first, end = emission_range(batch, kind)
+        for number in range(first, end):
+            tables.numbers[number] = 0
+            if counts.uses[number] > 0:
+                mass = emission_mass(batch, base, kind, number)
+                stream_state = mix(visit + np.uint64(3 * (number - first) + kind - PAIR))
+                drawn, stream_state = draw_tables(counts.uses[number], mass, stream_state)
+                tables.numbers[number] = drawn
+                tables.totals[kind - PAIR] += drawn
+                _add_draws(batch, kind, number - first, SHARE * drawn, tables)
 
 
 @njit
@@ -471,11 +454,8 @@ def draw_strengths(base, counts, tables, key, sweep):
     """Resample all strengths given the tables, by slice sampling of their logarithms."""
     stream_state = stream(key, _STRENGTHS, sweep)
     strengths = base.strengths
-    for index, tables_of_type in enumerate((tables.pairs, tables.source_nulls, tables.target_nulls)):
-        number = 0
-        for emission_type in range(len(tables_of_type)):
-            number += tables_of_type[emission_type]
-        parameters = (float(number), float(counts.rules[PAIR + index]))
+    for index in range(len(tables.totals)):
+        parameters = (float(tables.totals[index]), float(counts.rules[PAIR + index]))
         at, stream_state = slice_sample(_log_process, parameters, math.log(strengths[index]), stream_state)
         strengths[index] = math.exp(at)
     for index, draws in enumerate((tables.source, tables.target), SOURCE_STRENGTH):

@@ -45,7 +45,7 @@ from hierogram.samplers.itg.slices import (
     larger_chart,
     make_chart,
 )
-from hierogram.samplers.itg.starts import LINKS, MODEL1, STARTS, start_pairs
+from hierogram.samplers.itg.starts import MODEL1, start_pairs
 from hierogram.samplers.kernel import Report
 
 PROPOSED, ACCEPTED, _GIVEN_UP = range(3)
@@ -202,8 +202,8 @@ class ItgKernel:
         self.settings = settings
         self._slices = slices == FLAT, *shapes, settings.short_chart
         self.first_base = make_base(batch, model1 or train_model1(batch), settings)
-        counts = self._zero_counts()
-        self._tables = Tables(*counts[:3], np.zeros(batch.source_words), np.zeros(batch.target_words))
+        words = np.zeros(batch.source_words), np.zeros(batch.target_words)
+        self._tables = Tables(np.zeros(len(self.first_base.lexical), np.int32), np.zeros(3, np.int64), *words)
         self._scratch = ItgScratch(
             np.zeros(2 * (n + m), NODE),
             np.zeros(2 * (n + m), NODE),
@@ -213,26 +213,16 @@ class ItgKernel:
             np.zeros(3, np.int64),
         )
 
-    def init(
-        self,
-        key: int,
-        start: str = MODEL1,
-        links: NDArray[np.int32] | None = None,
-        due: NDArray[np.bool_] | None = None,
-    ) -> ItgState:
-        """Return the initial state. Raises `AlignmentInputError` for an unknown start, or M4 without links.
+    def init(self, key: int, start: str | NDArray[np.int32] = MODEL1, due: NDArray[np.bool_] | None = None) -> ItgState:
+        """Return the initial state.
 
-        `links` int32[N] has one-to-one links for M4: the target position of each source word or -1. `due` bool[P] has
-        True for pairs that get a derivation, by default all.
+        `start` is `LEFT_BRANCHING`, `MODEL1`, or one-to-one links for M4, int32[N]: the target position of each source
+        word or -1. `due` bool[P] has True for pairs that get a derivation, by default all.
         """
-        if start not in STARTS:
-            raise AlignmentInputError(f"unknown start {start!r}: expected {', '.join(STARTS)}")
-        if start == LINKS and links is None:
-            raise AlignmentInputError(f"the start {LINKS!r} requires `links`")
         derivations = empty_derivations(self.batch)
-        chosen = np.zeros(1, np.int32) if links is None else links.astype(np.int32)
+        links = np.zeros(0, np.int32) if isinstance(start, str) else start
         chosen_pairs = np.ones(self.batch.size, np.bool_) if due is None else due
-        plan = STARTS.index(start), chosen, chosen_pairs, np.uint64(key)
+        plan = isinstance(start, str) and start == MODEL1, links, chosen_pairs, np.uint64(key)
         self._run_blocks(
             lambda first, last: int(
                 start_pairs(first, self.batch, self.first_base, derivations, self._scratch.chart, *plan)
@@ -243,18 +233,13 @@ class ItgKernel:
 
     def resume(self, derivations: Derivations, base: Base | None = None) -> ItgState:
         """Return a state with these derivations and a copy of `base`, by default the initial one."""
-        counts = self._zero_counts()
+        counts = ItgCounts(np.zeros(len(self.first_base.lexical), np.int32), np.zeros(RULE_TYPES, np.int64))
         _count_all(self.batch, derivations, counts, self._scratch.nodes)
         source_base = base or self.first_base
         copied = source_base._replace(
             source=source_base.source.copy(), target=source_base.target.copy(), strengths=source_base.strengths.copy()
         )
         return ItgState(derivations, counts, copied)
-
-    def _zero_counts(self) -> ItgCounts:
-        sizes = self.batch.emitted_types, self.batch.source_words, self.batch.target_words
-        pairs, source_nulls, target_nulls = (np.zeros(size, np.int32) for size in sizes)
-        return ItgCounts(pairs, source_nulls, target_nulls, np.zeros(RULE_TYPES, np.int64))
 
     def step(self, key: int, state: ItgState, plan: ItgPlan, report: Report | None = None) -> tuple[ItgState, ItgInfo]:
         """Resample the planned pairs, then strengths and word distributions as in `settings`, in place."""

@@ -4,7 +4,7 @@ A *cell* is a source span with a target span. docs/model.md, section 7, has the 
 cells. A new cell is combined with lists of adjacent cells, so pruned cells are never visited [Klein & Manning 2004].
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,13 +167,10 @@ def _weigh_own_emissions(to, slices, length):
         elif node["rule"] == TARGET_NULL:
             u = p * _cell_uniform(slices.key, _NOWHERE, _NOWHERE, x, y)
             to.target_nulls[x] = _inverse_slice_density(u, shape)
-        elif j - i == 1 and y - x == 1:
-            u = p * _cell_uniform(slices.key, i, j, x, y)
-            to.pairs[i, x] = _inverse_slice_density(u, shape) if u <= weights.pairs[i, x] else 0.0
         elif 0 < j - i <= longest and 0 < y - x <= longest:
             u = p * _cell_uniform(slices.key, i, j, x, y)
             phrase = phrase_offset(longest, j - i, y - x)
-            to.phrases[i, x, phrase] = _inverse_slice_density(u, shape) if u <= weights.phrases[i, x, phrase] else 0.0
+            to.pairs[i, x, phrase] = _inverse_slice_density(u, shape) if u <= weights.pairs[i, x, phrase] else 0.0
 
 
 @njit_inline
@@ -187,25 +184,19 @@ def _weight_outside(slices, unit, p):
 @njit_inline
 def _weigh_emissions(to, weights, n, m, key, weigh, parameters):
     """Draw the slice variables of all emissions. Sets the weights `to` by `weigh(parameters, unit, p)`."""
-    for i in range(n):
-        for x in range(m):
-            to.pairs[i, x] = weigh(parameters, _cell_uniform(key, i, i + 1, x, x + 1), weights.pairs[i, x])
-        unit = _cell_uniform(key, i, i + 1, _NOWHERE, _NOWHERE)
-        to.source_nulls[i] = weigh(parameters, unit, weights.source_nulls[i])
+    longest = weights.size[2]
     for x in range(m):
         unit = _cell_uniform(key, _NOWHERE, _NOWHERE, x, x + 1)
         to.target_nulls[x] = weigh(parameters, unit, weights.target_nulls[x])
-    longest = weights.size[2]
-    if longest == 1:
-        return
     for i in range(n):
+        unit = _cell_uniform(key, i, i + 1, _NOWHERE, _NOWHERE)
+        to.source_nulls[i] = weigh(parameters, unit, weights.source_nulls[i])
         for x in range(m):
             for s in range(1, min(longest, n - i) + 1):
                 for t in range(1, min(longest, m - x) + 1):
-                    if s + t > 2:
-                        phrase = phrase_offset(longest, s, t)
-                        unit = _cell_uniform(key, i, i + s, x, x + t)
-                        to.phrases[i, x, phrase] = weigh(parameters, unit, weights.phrases[i, x, phrase])
+                    phrase = phrase_offset(longest, s, t)
+                    unit = _cell_uniform(key, i, i + s, x, x + t)
+                    to.pairs[i, x, phrase] = weigh(parameters, unit, weights.pairs[i, x, phrase])
 
 
 @njit_inline
@@ -226,15 +217,13 @@ def _weigh_flat_emissions(to, weights, shape, nodes, length, key):
     _weigh_emissions(to, weights, np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"]), key, _flat_weight, shape)
     for node in range(length):
         rule, i, x = nodes[node]["rule"], np.int64(nodes[node]["i"]), np.int64(nodes[node]["x"])
-        if rule == PAIR:
-            to.pairs[i, x] = _flat_weight(shape, 0.0, weights.pairs[i, x])
-        elif rule == SOURCE_NULL:
+        if rule == SOURCE_NULL:
             to.source_nulls[i] = _flat_weight(shape, 0.0, weights.source_nulls[i])
         elif rule == TARGET_NULL:
             to.target_nulls[x] = _flat_weight(shape, 0.0, weights.target_nulls[x])
-        elif rule > TARGET_NULL:
+        elif rule >= PAIR:
             phrase = phrase_offset(weights.size[2], source_words(np.int64(rule)), target_words(np.int64(rule)))
-            to.phrases[i, x, phrase] = _flat_weight(shape, 0.0, weights.phrases[i, x, phrase])
+            to.pairs[i, x, phrase] = _flat_weight(shape, 0.0, weights.pairs[i, x, phrase])
 
 
 class Viability(NamedTuple):
@@ -268,21 +257,6 @@ def _find_required_in_spans(within, spans, length, other):
 
 
 @njit
-def _widen_by_phrases(to, emissions, n, m):
-    longest = emissions.size[2]
-    for i in range(n):
-        for x in range(m):
-            for s in range(1, min(longest, n - i) + 1):
-                for t in range(1, min(longest, m - x) + 1):
-                    if s + t == 2 or phrase_weight(emissions, i, x, s, t) == 0.0:
-                        continue
-                    for k in range(i, i + s):
-                        to.source[k, 0], to.source[k, 1] = min(to.source[k, 0], x), max(to.source[k, 1], x + t - 1)
-                    for z in range(x, x + t):
-                        to.target[z, 0], to.target[z, 1] = min(to.target[z, 0], i), max(to.target[z, 1], i + s - 1)
-
-
-@njit
 def find_required(to, emissions, n, m):
     """Find the words that must be linked and their possible links, given the surviving emissions."""
     for i in range(n):
@@ -291,13 +265,13 @@ def find_required(to, emissions, n, m):
         to.target[x, 0], to.target[x, 1] = n, -1
     for i in range(n):
         for x in range(m):
-            if emissions.pairs[i, x] > 0.0:
-                to.source[i, 0] = min(to.source[i, 0], x)
-                to.source[i, 1] = x
-                to.target[x, 0] = min(to.target[x, 0], i)
-                to.target[x, 1] = i
-    if emissions.size[2] > 1:
-        _widen_by_phrases(to, emissions, n, m)
+            for s in range(1, min(emissions.size[2], n - i) + 1):
+                for t in range(1, min(emissions.size[2], m - x) + 1):
+                    if phrase_weight(emissions, i, x, s, t) > 0.0:
+                        for k in range(i, i + s):
+                            to.source[k, 0], to.source[k, 1] = min(to.source[k, 0], x), max(to.source[k, 1], x + t - 1)
+                        for z in range(x, x + t):
+                            to.target[z, 0], to.target[z, 1] = min(to.target[z, 0], i), max(to.target[z, 1], i + s - 1)
     for i in range(n):
         if emissions.source_nulls[i] > 0.0:
             to.source[i, 0], to.source[i, 1] = m, -1
@@ -333,8 +307,6 @@ class SparseChart(NamedTuple):
     inside: NDArray[np.float64]
     # int32[spans, m + 1, 2]: range of the cells with each source span and target start x, sorted by target end.
     rows: NDArray[np.int32]
-    # uint64[spans, words]: bit set for each source span. Bit x is set if cells with target start x exist.
-    has_row: NDArray[np.uint64]
     # int16[capacity, 2]: source start and target start of each cell.
     begin: NDArray[np.int16]
     # int32[n + 1, m + 2, 2]: start of each list of cells. List [j, y, STRAIGHT] has the cells with source end j and
@@ -376,7 +348,6 @@ def make_chart(n: int, m: int, exponent: float, longest_phrase: int) -> SparseCh
         np.zeros(capacity, np.int16),
         np.zeros(capacity),
         np.zeros((spans, m + 1, 2), np.int32),
-        np.zeros((spans, words), np.uint64),
         np.zeros((capacity, 2), np.int16),
         np.zeros((n + 1, m + 2, 2), np.int32),
         np.zeros(capacity),
@@ -398,16 +369,10 @@ def make_chart(n: int, m: int, exponent: float, longest_phrase: int) -> SparseCh
 
 def larger_chart(chart: SparseChart) -> SparseChart:
     """Return a chart of twice the capacity."""
-    capacity = 2 * len(chart.inside)
-    return chart._replace(
-        column=np.zeros(capacity, np.int16),
-        inside=np.zeros(capacity),
-        begin=np.zeros((capacity, 2), np.int16),
-        ending_sums=np.zeros(capacity),
-        ending_corners=np.zeros(capacity, np.int32),
-        starting_sums=np.zeros(capacity),
-        starting_ends=np.zeros((capacity, 2), np.int16),
-    )
+    names = "column", "inside", "begin", "ending_sums", "ending_corners", "starting_sums", "starting_ends"
+    arrays = ((name, getattr(chart, name)) for name in names)
+    larger: dict[str, Any] = {name: np.zeros((2 * len(old), *old.shape[1:]), old.dtype) for name, old in arrays}
+    return chart._replace(**larger)
 
 
 @njit_inline
@@ -422,15 +387,13 @@ def _bitset_bit(x):
 
 @njit_inline
 def _cell_range(chart, span, x):
-    if chart.has_row[span, _bitset_word(x)] & _bitset_bit(x):
-        return np.int64(chart.rows[span, x, 0]), np.int64(chart.rows[span, x, 1])
-    return 0, 0
+    return np.int64(chart.rows[span, x, 0]), np.int64(chart.rows[span, x, 1])
 
 
 MAX_CELLS = 1 << 22
 """Maximum number of cells. A larger chart is given up, to limit the memory per pair."""
 GIVEN_UP, NO_ROOM = -1, -2
-"""Failures of a draw: a limit is exceeded (`MAX_CELLS`, `LIMIT`), or a larger chart may suffice."""
+"""Failures: total weight 0 or infinite, or a limit exceeded (`MAX_CELLS`, `LIMIT`); chart too small."""
 
 CELLS, COMBINATIONS, LIMIT = 0, 1, 2
 """Indices of `registers`: cells, combinations of two cells, and maximum number of combinations."""
@@ -505,20 +468,15 @@ def _join_nulls(chart, i, x, y, value, size):
 
 @njit_inline
 def _mark_emissions(chart, i, m):
-    for x in range(m + 1):
-        corner = i * (m + 1) + x
-        if chart.emissions.source_nulls[i] > 0.0:
-            chart.columns[corner, _bitset_word(x)] |= _bitset_bit(x)
-        if x < m and chart.emissions.pairs[i, x] > 0.0:
-            chart.columns[corner, _bitset_word(x + 1)] |= _bitset_bit(x + 1)
     longest = chart.emissions.size[2]
-    if longest == 1:
-        return
+    if chart.emissions.source_nulls[i] > 0.0:
+        for x in range(m + 1):
+            chart.columns[i * (m + 1) + x, _bitset_word(x)] |= _bitset_bit(x)
     for s in range(1, min(longest, i + 1) + 1):
         for x in range(m):
             corner = (i + 1 - s) * (m + 1) + x
             for t in range(1, min(longest, m - x) + 1):
-                if s + t > 2 and phrase_weight(chart.emissions, i + 1 - s, x, s, t) > 0.0:
+                if phrase_weight(chart.emissions, i + 1 - s, x, s, t) > 0.0:
                     chart.columns[corner, _bitset_word(x + t)] |= _bitset_bit(x + t)
 
 
@@ -595,7 +553,7 @@ def _make_span(chart, slices, i, j):
     """Create a source span's cells. Returns False if the chart lacks room or exceeds `LIMIT`."""
     m, span = slices.width, _span_index(i, j)
     words = _bitset_word(m) + 1
-    chart.has_row[span, :words] = np.uint64(0)
+    chart.rows[span, : m + 1] = 0
     x = m + 1
     while True:
         x = _marked_row(chart.columns, i * (m + 1), x - 1, words)
@@ -607,7 +565,6 @@ def _make_span(chart, slices, i, j):
         last = _make_row(chart, slices, i, j, x)
         if first < last:
             chart.rows[span, x, 0], chart.rows[span, x, 1] = first, last
-            chart.has_row[span, _bitset_word(x)] |= _bitset_bit(x)
             chart.registers[CELLS] = last
     return chart.registers[COMBINATIONS] <= chart.registers[LIMIT]
 
@@ -680,21 +637,21 @@ def _split(sliced_chart, cell, u):
 
 @njit
 def _parse(chart, slices):
-    """Draw a derivation. Returns its length, 0 if the total weight is 0 or infinite, or a failure."""
+    """Draw a derivation. Returns its length, or a failure: `GIVEN_UP` or `NO_ROOM`."""
     n, m = slices.height, slices.width
     emissions, scale = chart.emissions, chart.scale
     find_required(chart.viability, emissions, n, m)
     # Scale emissions so that the range of each word's weights is centered on 1, which scales all derivations alike.
     for i in range(n):
-        scale[i] = _centering_factor(emissions.source_nulls[i], emissions.pairs[i, :m])
+        scale[i] = _centering_factor(emissions.source_nulls[i], emissions.pairs[i, :m, 0])
     for x in range(m):
-        scale[n + x] = _centering_factor(emissions.target_nulls[x], emissions.pairs[:n, x])
+        scale[n + x] = _centering_factor(emissions.target_nulls[x], emissions.pairs[:n, x, 0])
     scale_emissions(emissions, n, m, scale)
     if not sum_inside(chart, slices):
         too_large = chart.registers[COMBINATIONS] > chart.registers[LIMIT] or len(chart.inside) >= MAX_CELLS
         return GIVEN_UP if too_large else NO_ROOM
     if not 0.0 < _inside(chart, 0, n, 0, m) < np.inf:
-        return 0
+        return GIVEN_UP
     length, _ = draw_derivation(_split, (chart, slices), (n, m), slices.key + GOLDEN, chart.drawn)
     return length
 
@@ -703,9 +660,8 @@ def _parse(chart, slices):
 def draw_by_slices(chart, weights, shape, nodes, length, key):
     """Draw slice variables given the current derivation, then a derivation given the slice variables.
 
-    Returns the length of the derivation in `chart.drawn`, or a failure. A total weight of 0 or infinity also returns
-    `GIVEN_UP`. Failures depend only on the slice variables, so keeping the current derivation leaves the posterior
-    invariant.
+    Returns the length of the derivation in `chart.drawn`, or a failure. Failures depend only on the slice variables, so
+    keeping the current derivation leaves the posterior invariant.
     """
     n, m = np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"])
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
@@ -716,15 +672,14 @@ def draw_by_slices(chart, weights, shape, nodes, length, key):
     _weigh_own_emissions(chart.emissions, slices, length)
     drawn = _parse(chart, slices)
     _mark_current(own, length, False)
-    return drawn if drawn != 0 else GIVEN_UP
+    return drawn
 
 
 @njit
 def draw_by_flat_slices(chart, weights, shape, nodes, length, key):
     """Draw a derivation like `draw_by_slices`, but with flat slice variables. Returns the same values."""
     _weigh_flat_emissions(chart.emissions, weights, shape, nodes, length, key)
-    drawn = draw_from_emissions(chart, weights, np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"]), key)
-    return drawn if drawn != 0 else GIVEN_UP
+    return draw_from_emissions(chart, weights, np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"]), key)
 
 
 @njit

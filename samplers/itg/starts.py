@@ -1,15 +1,14 @@
 """Initial derivations without phrases [BC10 §3]: left-branching (LB), by Model 1 (M1), by links (M4)."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_allocating
 from hierogram.samplers.compiled.streams import advance, stream, uniform
+from hierogram.samplers.itg.batch import BINARY, first_pair
 from hierogram.samplers.itg.derivations import INVERTED, PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
 from hierogram.samplers.itg.slices import NO_ROOM, draw_from_emissions
 
-LEFT_BRANCHING, MODEL1, LINKS = "lb", "m1", "m4"
-STARTS = (LEFT_BRANCHING, MODEL1, LINKS)
+LEFT_BRANCHING, MODEL1 = "lb", "m1"
 
 _BEAM = 3.0
 """Maximum distance of links from the diagonal for M1, in words of the longer side."""
@@ -46,12 +45,13 @@ def _weigh_by_model1(batch, pair, base, weights):
     for i in range(n):
         for x in range(m):
             near_diagonal = abs((i + 0.5) / n - (x + 0.5) / m) * longer <= _BEAM
-            weights.pairs[i, x] = base.lexical[batch.types[cell]] if near_diagonal else 0.0
-            weights.phrases[i, x] = 0.0
+            weights.pairs[i, x] = 0.0
+            weights.pairs[i, x, 0] = base.lexical[first_pair(batch) + batch.types[cell]] if near_diagonal else 0.0
             cell += 1
-        weights.source_nulls[i] = _NULL * base.null_source[batch.source[s + i]] if n > m else 0.0
+        weights.source_nulls[i] = _NULL * base.lexical[BINARY + batch.source[s + i]] if n > m else 0.0
     for x in range(m):
-        weights.target_nulls[x] = _NULL * base.null_target[batch.target[t + x]] if m > n else 0.0
+        number = BINARY + batch.source_words + batch.target[t + x]
+        weights.target_nulls[x] = _NULL * base.lexical[number] if m > n else 0.0
     weights.rules[STRAIGHT], weights.rules[INVERTED] = _STRAIGHT, _INVERTED
 
 
@@ -168,32 +168,12 @@ def _start_from_links(links, n, m, rules, stream_state):
     return length
 
 
-def one_to_one(
-    link_source: NDArray[np.int16],
-    link_target: NDArray[np.int16],
-    score: NDArray[np.floating],
-    offset: NDArray[np.int64],
-    source_offset: NDArray[np.int64],
-) -> NDArray[np.int32]:
-    """Select one-to-one links greedily by score. Returns each source word's target or -1, int32[N]."""
-    chosen = np.full(int(source_offset[-1]), -1, np.int32)
-    for pair in range(len(offset) - 1):
-        first, last = int(offset[pair]), int(offset[pair + 1])
-        taken: set[int] = set()
-        for k in (first + np.argsort(-score[first:last], kind="stable")).tolist():
-            i, x = int(source_offset[pair]) + int(link_source[k]), int(link_target[k])
-            if chosen[i] < 0 and x not in taken:
-                chosen[i] = x
-                taken.add(x)
-    return chosen
-
-
 @njit_allocating
-def start_pairs(first, batch, base, derivations, chart, start, links, due, key):
+def start_pairs(first, batch, base, derivations, chart, by_model1, links, due, key):
     """Write initial derivations from pair `first` on. Returns the pair that needs a larger `chart`, or P.
 
-    `start` is an index into `STARTS`. `links` int32[N] has target positions for M4 or -1. `due` bool[P] has True for
-    pairs that get a derivation.
+    `links` int32[N] has target positions for M4 or -1, and is empty for M1 (if `by_model1`) and LB. `due` bool[P] has
+    True for pairs that get a derivation.
     """
     for pair in range(first, len(batch.pairs)):
         s = batch.source_offset[pair]
@@ -203,14 +183,14 @@ def start_pairs(first, batch, base, derivations, chart, start, links, due, key):
         rules = derivations.rules[derivations.offset[pair] : derivations.offset[pair + 1]]
         stream_state = stream(key, batch.pairs[pair], 0)
         length = 0
-        if start == 1 and n > 0 and m > 0:
+        if by_model1 and n > 0 and m > 0:
             _weigh_by_model1(batch, pair, base, chart.emissions)
             length = draw_from_emissions(chart, chart.emissions, n, m, stream_state)
             if length == NO_ROOM:
                 return pair
             for at in range(max(length, 0)):
                 rules[at] = chart.drawn.rules[at]
-        elif start == 2 and n > 0 and m > 0:
+        elif len(links) > 0 and n > 0 and m > 0:
             length = _start_from_links(links[s : s + n].copy(), n, m, rules, stream_state)
         if length <= 0:
             length = _start_left_branching(n, m, rules, stream_state)

@@ -2,9 +2,6 @@
 
 Each rule that a pair of n and m words can use has a *position*. The order is straight, inverted, null emissions of n
 source words and m target words, n · m word pairs in row-major order, then phrase pairs that begin at each word pair.
-
-Each rule of a batch has a number. The order is straight, inverted, null emissions of distinct source words and target
-words, types of word pairs, then types of phrase pairs.
 """
 
 from typing import NamedTuple
@@ -17,7 +14,7 @@ from hierogram.samplers.forests.averages import draw_of_rule, round_uses
 from hierogram.samplers.forests.derivations import get_number, mismatch_error, put_number
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.numbers import MAX_SWEEPS, ONE_SQUARE, ONE_USE, SHARED_STEP, VARIANCE_PER_DRAW
-from hierogram.samplers.itg.batch import ItgBatch, phrase_offset
+from hierogram.samplers.itg.batch import BINARY, ItgBatch, first_pair, phrase_offset
 from hierogram.samplers.itg.derivations import (
     NODE,
     PAIR,
@@ -27,6 +24,7 @@ from hierogram.samplers.itg.derivations import (
     lay_out,
     longest_derivation,
 )
+from hierogram.samplers.itg.model import rule_number
 
 MAX_CHUNK_LENGTH = 3
 """Maximum number of words of the longer side of a chunk."""
@@ -96,9 +94,6 @@ def add_links(
     _add_links(batch, derivations, np.zeros(longest_derivation(derivations), NODE), linked, implied)
 
 
-BINARY = 2
-"""Number of rules with children, which have the first positions."""
-
 _BYTES_PER_NUMBER = 5
 
 
@@ -129,7 +124,7 @@ def _rule_position(node, n, m, longest):
         return BINARY + n + np.int64(node["x"])
     i, x = np.int64(node["i"]), np.int64(node["x"])
     phrase = phrase_offset(longest, np.int64(node["j"]) - i, np.int64(node["y"]) - x)
-    return BINARY + n + m + n * m + (i * m + x) * (longest * longest - 1) + phrase
+    return BINARY + n + m + n * m + (i * m + x) * (longest * longest - 1) + phrase - 1
 
 
 def empty_averages(batch: ItgBatch) -> ItgAverages:
@@ -287,8 +282,8 @@ class RuleUses(NamedTuple):
 
 
 @njit_inline
-def _rule_at(batch, pair, position, vocabularies):
-    """Return the number of the rule at a pair's position. `vocabularies` is (source size, target size)."""
+def _rule_at(batch, pair, position):
+    """Return the number of the rule at a pair's position."""
     s, t = batch.source_offset[pair], batch.target_offset[pair]
     n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
     if position < BINARY:
@@ -296,14 +291,13 @@ def _rule_at(batch, pair, position, vocabularies):
     if position < BINARY + n:
         return BINARY + np.int64(batch.source[s + position - BINARY])
     if position < BINARY + n + m:
-        return BINARY + vocabularies[0] + np.int64(batch.target[t + position - BINARY - n])
-    emitted = BINARY + vocabularies[0] + vocabularies[1]
+        return BINARY + batch.source_words + np.int64(batch.target[t + position - BINARY - n])
     cell = position - BINARY - n - m
     if cell < n * m:
-        return emitted + np.int64(batch.types[batch.cell_offset[pair] + cell])
+        return first_pair(batch) + np.int64(batch.types[batch.cell_offset[pair] + cell])
     longest = batch.phrases.longest
     first = batch.cell_offset[pair] * (longest * longest - 1)
-    return emitted + np.int64(batch.phrases.types[first + cell - n * m])
+    return first_pair(batch) + np.int64(batch.phrases.types[first + cell - n * m])
 
 
 @njit
@@ -317,7 +311,7 @@ def _write_use(uses, row, rule, pair, weights):
 
 
 @njit
-def _list_trees(batch, derivations, chosen, first, vocabularies, uses, nodes):
+def _list_trees(batch, derivations, chosen, first, uses, nodes):
     """List the rules of chosen derivations. Returns their number."""
     count = 0
     for k in range(len(chosen)):
@@ -325,20 +319,18 @@ def _list_trees(batch, derivations, chosen, first, vocabularies, uses, nodes):
         length = np.int64(derivations.length[pair])
         if chosen[k] == 0 or length == 0:
             continue
-        n = batch.source_offset[pair + 1] - batch.source_offset[pair]
-        m = batch.target_offset[pair + 1] - batch.target_offset[pair]
         lay_out(derivations.rules[derivations.offset[pair] :], length, nodes)
         # The current uses of a pair without averages are its expected uses.
         alone = chosen[k] == 2
         weights = 1, ONE_USE if alone else 0, VARIANCE_PER_DRAW * ONE_SQUARE if alone else 0
         for at in range(length):
-            rule = _rule_at(batch, pair, _rule_position(nodes[at], n, m, batch.phrases.longest), vocabularies)
+            rule = rule_number(batch, pair, np.int64(nodes[at]["rule"]), nodes[at]["i"], nodes[at]["x"])
             count = _write_use(uses, count, rule, pair, weights)
     return count
 
 
 @njit
-def _list_records(batch, records, first, vocabularies, output):
+def _list_records(batch, records, first, output):
     count = 0
     for k in range(len(records.offsets) - 1):
         position, last = records.offsets[k], records.offsets[k + 1]
@@ -353,7 +345,7 @@ def _list_records(batch, records, first, vocabularies, output):
             draw = draw_of_rule(batch.pairs[pair], at - begin, 0)
             mean, variance = round_uses(uses * ONE_USE, 0, sweeps, SHARED_STEP, draw)
             if mean > 0:
-                rule = _rule_at(batch, pair, at - begin, vocabularies)
+                rule = _rule_at(batch, pair, at - begin)
                 count = _write_use(output, count, rule, pair, (0, mean, variance))
     return count
 
@@ -369,14 +361,14 @@ def list_tree_uses(batch: ItgBatch, derivations: Derivations, chosen: NDArray[np
     """
     uses = _allocate_uses(int(derivations.length[first : first + len(chosen)].sum()))
     nodes = np.zeros(longest_derivation(derivations), NODE)
-    count = _list_trees(batch, derivations, chosen, first, (batch.source_words, batch.target_words), uses, nodes)
+    count = _list_trees(batch, derivations, chosen, first, uses, nodes)
     return RuleUses(*(column[:count] for column in uses))
 
 
 def list_record_uses(batch: ItgBatch, records: Blobs, first: int = 0) -> RuleUses:
     """Return expected uses in records of pairs from `first` on. Raises `DerivationError` if invalid."""
     uses = _allocate_uses(check_records(batch, records, first))
-    count = _list_records(batch, records, first, (batch.source_words, batch.target_words), uses)
+    count = _list_records(batch, records, first, uses)
     return RuleUses(*(column[:count] for column in uses))
 
 

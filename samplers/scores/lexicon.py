@@ -148,21 +148,10 @@ def _count_codes(codes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray
 
 
 @njit
-def _look_up(values, counts, low, high, value):
-    """Return the count of a value in the sorted range `values[low:high]`, or 0."""
-    end = high
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return np.int64(counts[low]) if low < end and values[low] == value else np.int64(0)
-
-
-@njit
-def _code_count(codes, counts, code):
-    return _look_up(codes, counts, 0, len(codes), code)
+def _look_up(values, counts, value):
+    """Return the count of a value in ascending `values`, or 0."""
+    at = np.searchsorted(values, value)
+    return np.int64(counts[at]) if at < len(values) and values[at] == value else np.int64(0)
 
 
 @njit
@@ -170,7 +159,8 @@ def link_count(links, source, target):
     """Return the link count of two words. An unknown word is -1."""
     if source < 0 or target < 0:
         return np.int64(0)
-    return _look_up(links.target, links.counts, links.first[source], links.first[source + 1], target)
+    row = slice(links.first[source], links.first[source + 1])
+    return _look_up(links.target[row], links.counts[row], target)
 
 
 @njit
@@ -271,10 +261,10 @@ def _fill_neighbors(side, words, own_words, counts, facts):
     base = np.uint64(counts.base)
     for k in range(len(words)):
         left, middle, right = _around(words, k, counts.base)
-        before = _code_count(counts.bigrams, counts.bigram_counts, left * base + middle)
-        after = _code_count(counts.bigrams, counts.bigram_counts, middle * base + right)
-        trigram = _code_count(counts.trigrams, counts.trigram_counts, (left * base + middle) * base + right)
-        around = _code_count(counts.skip_bigrams, counts.skip_bigram_counts, left * base + right)
+        before = _look_up(counts.bigrams, counts.bigram_counts, left * base + middle)
+        after = _look_up(counts.bigrams, counts.bigram_counts, middle * base + right)
+        trigram = _look_up(counts.trigrams, counts.trigram_counts, (left * base + middle) * base + right)
+        around = _look_up(counts.skip_bigrams, counts.skip_bigram_counts, left * base + right)
         first, last = np.int64(counts.left_counts[left]), np.int64(counts.right_counts[right])
         for earlier in range(len(own_words)):
             a, b, c = _around(own_words, earlier, counts.base)

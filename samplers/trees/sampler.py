@@ -373,50 +373,18 @@ _STRENGTHS, _EXPANSIONS = 1, 2
 
 
 class FragmentUses(NamedTuple):
-    """Distinct fragments in use: root label (int32), number of uses (int64) and ln P0 (float64) of each."""
+    """Distinct fragments in use: root label, number of uses, ln P0, and tree and node of one use of each."""
 
     label: NDArray[np.int32]
     uses: NDArray[np.int64]
     log_base: NDArray[np.float64]
-
-
-class BaseDraws(NamedTuple):
-    """Numbers of expansions and stops in all base draws by label, int64[L]. 0 if `enabled` is False.
-
-    A base draw is a use of a fragment that is drawn from P0. Each table of a fragment has one base draw.
-    `stream_state` is the first state of the stream for tables.
-    """
-
-    expanded: NDArray[np.int64]
-    stopped: NDArray[np.int64]
-    enabled: bool
-    stream_state: np.uint64
+    tree: NDArray[np.int32]
+    node: NDArray[np.int32]
 
 
 @njit
-def _add_decisions(v, context, tables, draws):
-    view, stack = context.tree, context.space.stack
-    stack[0] = v
-    depth = 1
-    while depth > 0:
-        depth -= 1
-        first, last = tail_range(np.int64(stack[depth]), view)
-        for i in range(first, last):
-            t = view.tails[i]
-            label = node_label(t, view)
-            if view.cut[t]:
-                draws.stopped[label] += tables
-            else:
-                draws.expanded[label] += tables
-                stack[depth] = t
-                depth += 1
-
-
-@njit
-def _list_fragments(batch, state, model, space, seen, draws, fragments):
-    """List the distinct fragments, and add their base draws if enabled. Returns the number of fragments."""
-    table, labels = state.table, state.labels
-    stream_state = draws.stream_state
+def _list_fragments(batch, state, model, space, seen, fragments):
+    table = state.table
     size = 0
     for tree in range(len(batch.pairs)):
         context = _tree_at(batch, state, tree, model, space)
@@ -432,17 +400,32 @@ def _list_fragments(batch, state, model, space, seen, draws, fragments):
             if seen[row]:
                 continue
             seen[row] = 1
-            c = node_label(v, view)
-            n = np.int64(table.rows[row, COUNT])
-            fragments.label[size] = c
-            fragments.uses[size] = n
-            fragments.log_base[size] = space.log_bases[v]
+            fragments.label[size], fragments.uses[size] = node_label(v, view), np.int64(table.rows[row, COUNT])
+            fragments.log_base[size], fragments.tree[size], fragments.node[size] = space.log_bases[v], tree, v
             size += 1
-            if draws.enabled:
-                base_mass = math.exp(labels.log_strength[c] + space.log_bases[v])
-                tables, stream_state = draw_tables(n, base_mass, stream_state)
-                _add_decisions(v, context, tables, draws)
-    return size
+
+
+@njit
+def _count_decisions(batch, state, stack, fragments, stream_state, expanded, stopped):
+    """Count expansions and stops in all base draws by label. Each table of a fragment has one base draw."""
+    for e in range(len(fragments.label)):
+        base_mass = math.exp(state.labels.log_strength[fragments.label[e]] + fragments.log_base[e])
+        tables, stream_state = draw_tables(fragments.uses[e], base_mass, stream_state)
+        view = view_pair(batch, state.derivations, np.int64(fragments.tree[e]))
+        stack[0] = fragments.node[e]
+        depth = 1
+        while depth > 0:
+            depth -= 1
+            first, last = tail_range(np.int64(stack[depth]), view)
+            for i in range(first, last):
+                t = view.tails[i]
+                label = node_label(t, view)
+                if view.cut[t]:
+                    stopped[label] += tables
+                else:
+                    expanded[label] += tables
+                    stack[depth] = t
+                    depth += 1
 
 
 @njit
@@ -482,10 +465,10 @@ def _move_strengths(key, sweep, groups, labels):
 
 
 @njit
-def _move_expansions(key, sweep, draws, labels):
+def _move_expansions(key, sweep, expanded, stopped, labels):
     for c in range(1, len(labels.strength)):
         stream_state = stream(key, np.int64(_EXPANSIONS << 32) + c, sweep)
-        beta, stream_state = draw_beta(1.0 + draws.expanded[c], 1.0 + draws.stopped[c], stream_state)
+        beta, stream_state = draw_beta(1.0 + expanded[c], 1.0 + stopped[c], stream_state)
         set_label(labels, c, labels.strength[c], beta)
 
 
@@ -564,45 +547,44 @@ class TreeKernel:
                 )
             if report:
                 report(last)
-        self.move_strengths(key, plan.number, state)
-        self.move_expansions(key, plan.number, state)
+        fragments = self.list_fragments(state)
+        self.move_strengths(key, plan.number, state, fragments)
+        self.move_expansions(key, plan.number, state, fragments)
         return state, SweepInfo(*map(int, self.space.statistics[0]))
 
-    def _collect_fragments(
-        self, state: TreeState, stream_state: np.uint64 | None = None
-    ) -> tuple[FragmentUses, BaseDraws]:
-        """Return the distinct fragments, and the base draws of each label, 0 without `stream_state`."""
-        rules, labels = state.table.rule_types, len(state.labels.strength)
-        fragments = FragmentUses(np.empty(rules, np.int32), np.empty(rules, np.int64), np.empty(rules))
-        expanded, stopped = np.zeros((2, labels), np.int64)
-        draws = BaseDraws(expanded, stopped, stream_state is not None, stream_state or np.uint64(0))
-        seen = np.zeros(len(state.table.rows), np.uint8)
-        _list_fragments(self.batch, state, self.model, self.space, seen, draws, fragments)
-        return fragments, draws
+    def list_fragments(self, state: TreeState) -> FragmentUses:
+        """Return the distinct fragments of all derivations."""
+        number, seen = state.table.rule_types, np.zeros(len(state.table.rows), np.uint8)
+        label, tree, node = np.empty((3, number), np.int32)
+        fragments = FragmentUses(label, np.empty(number, np.int64), np.empty(number), tree, node)
+        _list_fragments(self.batch, state, self.model, self.space, seen, fragments)
+        return fragments
 
-    def _group_fragments(self, state: TreeState) -> tuple[FragmentUses, NDArray[np.int64]]:
-        """Return the distinct fragments sorted by label, and each label's first index, int64[L + 1]."""
-        fragments, _ = self._collect_fragments(state)
-        order = np.argsort(fragments.label, kind="stable")
-        by_label = FragmentUses(fragments.label[order], fragments.uses[order], fragments.log_base[order])
-        return by_label, np.searchsorted(by_label.label, np.arange(len(state.labels.strength) + 1))
-
-    def move_strengths(self, key: int, sweep: int, state: TreeState) -> None:
+    def move_strengths(self, key: int, sweep: int, state: TreeState, fragments: FragmentUses) -> None:
         """Run a Metropolis–Hastings step for α_c of each label with fragments, in place."""
-        _move_strengths(key, sweep, self._group_fragments(state), state.labels)
+        _move_strengths(key, sweep, _group_by_label(fragments, state), state.labels)
 
-    def move_expansions(self, key: int, sweep: int, state: TreeState) -> None:
+    def move_expansions(self, key: int, sweep: int, state: TreeState, fragments: FragmentUses) -> None:
         """Sample β_c of every label, in place."""
-        _, draws = self._collect_fragments(state, np.uint64(stream(key, _EXPANSIONS << 33, sweep)))
-        _move_expansions(key, sweep, draws, state.labels)
+        expanded, stopped = np.zeros((2, len(state.labels.strength)), np.int64)
+        stream_state = np.uint64(stream(key, _EXPANSIONS << 33, sweep))
+        _count_decisions(self.batch, state, self.space.stack, fragments, stream_state, expanded, stopped)
+        _move_expansions(key, sweep, expanded, stopped, state.labels)
 
     def log_likelihood(self, state: TreeState) -> float:
         """Return ln P of all fragments of all derivations, given the label parameters."""
-        groups, labels = self._group_fragments(state), state.labels
+        groups, labels = _group_by_label(self.list_fragments(state), state), state.labels
         total = 0.0
         for c in range(1, len(labels.strength)):
             total += _log_likelihood_of_label(c, labels.strength[c], labels.log_strength[c], groups)
         return total
+
+
+def _group_by_label(fragments: FragmentUses, state: TreeState) -> tuple[FragmentUses, NDArray[np.int64]]:
+    """Return the fragments sorted by label, and each label's first index, int64[L + 1]."""
+    order = np.argsort(fragments.label, kind="stable")
+    by_label = FragmentUses._make(column[order] for column in fragments)
+    return by_label, np.searchsorted(by_label.label, np.arange(len(state.labels.strength) + 1))
 
 
 def build(model: TreeModel, batch: Batch) -> TreeKernel:

@@ -54,7 +54,7 @@ State = tuple[tuple[Word, ...], ...]
 
 @dataclass(frozen=True)
 class Settings:
-    """Model, hyperparameters, number of candidates (0: all), mutant, and known links by pair number."""
+    """Model, hyperparameters, mutant, and known links by pair number."""
 
     model: str
     lexical: float = 0.3
@@ -64,9 +64,13 @@ class Settings:
     r: float = 0.6
     unlinked: float = 0.3
     fertility: float = 1.5
-    candidates: int = 0
     mutant: str = ""
     known: Mapping[int, KnownLinks] = field(default_factory=dict, hash=False)
+
+    @property
+    def candidates(self) -> int:
+        """Number of positions that a link is drawn from (0: all)."""
+        return 2 if self.model == BHMM_Z else 0
 
 
 class Corpus:

@@ -26,7 +26,7 @@ from hierogram.samplers.alignment.bitext import Direction, make_direction, read_
 from hierogram.samplers.alignment.chain import UNLINKED
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, options_for
 from hierogram.samplers.alignment.models.sampler import AlignmentKernel, AlignmentState, chain_seed
-from hierogram.samplers.diagnostics.overlap import ChainTrace, GrammarCounts, count_uses, mean_counts
+from hierogram.samplers.diagnostics.overlap import TOTALS, GrammarCounts, count_uses, mean_counts, trace_draw
 from hierogram.samplers.grammar.columns import empty_blobs
 from hierogram.samplers.grammar.keys import first_rows_by_key
 from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM
@@ -241,23 +241,22 @@ def _run_grammar_chains(
             chain.sweep()
             report()
     keys, sources, targets = _most_frequent_rules(chains)
-    traces = [ChainTrace(keys) for _ in chains]
     last, means = [], []
     draws = max(1, sweeps // _SWEEPS_PER_DRAW)
+    all_draws = np.empty((len(TOTALS) + len(keys), len(chains), draws))
     snapshot_draws = {draws * (k + 1) // _SNAPSHOTS for k in range(_SNAPSHOTS)}
-    for chain, trace in zip(chains, traces, strict=True):
+    for number, chain in enumerate(chains):
         grammars: list[GrammarCounts] = []
         for draw in range(1, draws + 1):
             for _ in range(_SWEEPS_PER_DRAW):
                 chain.sweep()
                 report()
             table = chain.sampler.rule_table()
-            trace.record(chain.sampler.log_likelihood(), table)
+            all_draws[:, number, draw - 1] = trace_draw(chain.sampler.log_likelihood(), table, keys)
             if draw in snapshot_draws:
                 grammars.append(count_uses(table))
         last.append(grammars[-1])
         means.append(mean_counts(grammars))
-    all_draws = np.ascontiguousarray(np.stack([trace.draws() for trace in traces], axis=1))
     return ChainDraws(all_draws, sources, targets, starts, last, means, sum(chain.seconds for chain in chains))
 
 

@@ -20,7 +20,7 @@ from hierogram.samplers.grammar.rules import Rule, RuleUse, escape_terminal, ren
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import CUT, DIRICHLET, FLAT, ITG
 from hierogram.samplers.itg import summaries
-from hierogram.samplers.itg.batch import ItgBatch, make_batch
+from hierogram.samplers.itg.batch import BINARY, ItgBatch, make_batch
 from hierogram.samplers.itg.derivations import PAIR, Derivations, decode, encode, list_nodes
 from hierogram.samplers.itg.model import STRENGTHS, ItgSettings, Model1, train_model1
 from hierogram.samplers.itg.sampler import ItgKernel, ItgPlan, ItgState
@@ -123,7 +123,7 @@ class LoadedRawPairs:
     def _words(self, rules: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return the index in `BINARY_RULES`, and the source and target words of each rule. -1 means none."""
         batch = self.batch
-        ends = np.cumsum([summaries.BINARY, batch.source_words, batch.target_words, len(batch.type_source)])
+        ends = np.cumsum([BINARY, batch.source_words, batch.target_words, len(batch.type_source)])
         kind = np.searchsorted(ends, rules, "right")
         sides = [np.full((len(rules), batch.phrases.longest), -1, np.int64) for _ in range(2)]
         phrases = np.flatnonzero(kind == 4)
@@ -197,10 +197,7 @@ class _ItgChain(AllPairsChain):
 
     @property
     def rule_types(self) -> int:
-        if self.state is None:
-            return 0
-        pairs, source_nulls, target_nulls, rules = self.state.counts
-        return sum(int(np.count_nonzero(column > 0)) for column in (pairs, source_nulls, target_nulls, rules[:PAIR]))
+        return 0 if self.state is None else int(np.count_nonzero(self.state.counts.uses))
 
     @property
     def rule_tokens(self) -> int:

@@ -10,15 +10,17 @@ from functools import partial
 import numpy as np
 
 from hierogram.samplers.alignment.bitext import Direction, number_bigrams
-from hierogram.samplers.alignment.chain import AlignmentChain, choose_candidates, pick
+from hierogram.samplers.alignment.chain import AlignmentChain, pick
 from hierogram.samplers.alignment.counts import free_if_unused, has_room, lexical, link_pair, pair_key, unlink_pair
-from hierogram.samplers.alignment.marginals import CELL, add_conditional, add_sample, decode, load_sums, store_sums
+from hierogram.samplers.alignment.marginals import CELL, add_conditional, decode, load_sums, store_sums
 from hierogram.samplers.alignment.model1 import model1_links
 from hierogram.samplers.alignment.models.hmm import START, count_jumps, weigh_jumps
 from hierogram.samplers.alignment.models.sampler import Steps
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, slice_sample, stream, uniform
 
+CANDIDATES = 2
+"""Number of positions that a link is drawn from: the auxiliary variable K of [SA16 §4.3]."""
 _KEY = -1
 """Pair number in the key of the random stream that draws s and r."""
 
@@ -102,10 +104,16 @@ def _sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
                 row = unlink_pair(chain.pairs, chain.conditioning, word, pair_key(word, f))
                 chain.followers[previous]["plain"] -= 1
 
-            number, state = choose_candidates(0, old, length, settings["candidates"], state, scratch)
+            number = min(length, CANDIDATES)
+            first_candidate, other = np.int64(0), np.int64(1)
+            if length > CANDIDATES:
+                first_candidate = other = np.int64(old)
+                while other == old:
+                    state = advance(state)
+                    other = np.int64(uniform(state) * length)
             total = 0.0
             for k in range(number):
-                i = scratch.candidate[k]
+                i = first_candidate if k == 0 else other
                 weight = weigh_jumps(i, before, after, jumps, settings["jump"])
                 if not chain.collocated[g]:
                     e = sides.conditioning[e_start + i]
@@ -113,7 +121,7 @@ def _sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
                 total += weight
                 scratch.weight[k] = total
             state = advance(state)
-            new = scratch.candidate[pick(scratch, number, state)]
+            new = first_candidate if pick(scratch.weight, number, state) == 0 else other
             if not chain.collocated[g]:
                 free_if_unused(chain.pairs, row)
             links[g] = new
@@ -132,10 +140,10 @@ def _sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
             if plan.sampled:
                 cell = (g - start) * (length + 1)
                 if number == length:
-                    add_conditional(marginals, cell, scratch, number)
+                    add_conditional(marginals, cell + 1, scratch.weight, number)
                     marginals.cells[cell] += CELL(share)
                 else:
-                    add_sample(marginals, cell, new)
+                    marginals.cells[cell + 1 + new] += CELL(1.0)
                     marginals.cells[cell] += CELL(chain.collocated[g])
             previous = f
             before = new
@@ -173,7 +181,7 @@ def _count_collocations(first, sides, chain):
 
 def _with_bigrams(chain: AlignmentChain, direction: Direction) -> AlignmentChain:
     bigram, bigrams = number_bigrams(direction.emitted)
-    collocated = chain.collocated if len(chain.collocated) else np.zeros(len(chain.links), np.uint8)
+    collocated = np.zeros(len(chain.links), np.uint8)
     return chain._replace(collocated=collocated, bigram=bigram, bigram_count=np.zeros(bigrams, np.int32))
 
 

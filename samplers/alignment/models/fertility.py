@@ -7,8 +7,6 @@ posterior is proportional to the product of the factors for words, jumps and fer
 jumps and fertilities, and stage 2 omits fertilities.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from hierogram.samplers.alignment.chain import (
@@ -16,7 +14,6 @@ from hierogram.samplers.alignment.chain import (
     SINGLE_WIDTHS,
     UNLINKED,
     apply_evidence,
-    choose_candidates,
     conditioning_word,
     jump_event,
     jump_share,
@@ -34,10 +31,9 @@ from hierogram.samplers.alignment.counts import (
     link_pair,
     may_have_row,
     pair_key,
-    pair_weight,
     unlink_pair,
 )
-from hierogram.samplers.alignment.marginals import CELL, add_marginals, add_sample, decode, load_sums, store_sums
+from hierogram.samplers.alignment.marginals import CELL, add_marginals, decode, load_sums, store_sums
 from hierogram.samplers.alignment.model1 import random_links
 from hierogram.samplers.alignment.models.sampler import Steps
 from hierogram.samplers.alignment.options import AlignmentPlan
@@ -47,20 +43,6 @@ from hierogram.samplers.compiled.streams import GOLDEN, advance, stream
 
 WORDS, JUMPS, FERTILITIES = 1, 2, 3
 """Stages of the warm-up, named after the factor that each adds."""
-
-
-class EmittedPlace(NamedTuple):
-    """Emitted word to resample: position, number, and `start` and `length` of the conditioning sentence.
-
-    `before`, `after`: conditioning positions of the previous link or -1, and of the next link or `length`.
-    """
-
-    emitted: np.int64
-    word: np.int32
-    start: np.int64
-    length: np.int64
-    before: np.int64
-    after: np.int64
 
 
 @njit_inline
@@ -93,14 +75,6 @@ def _weigh_unlinked(before, after, stage, chain, settings):
         # An unlinked word has one jump fewer. Multiply by the normalizer of jumps, which the other weights omit.
         weight *= jumps[len(jumps) - 1] + 1 + settings["jump"] * kinds
     return weight
-
-
-@njit_inline
-def _weigh_jumps(i, before, after, jumps, symmetric):
-    inward = jump_event(jumps, before, i)
-    outward = jump_event(jumps, i, after)
-    weight = (jumps[inward] + symmetric) * (jumps[outward] + symmetric + (1.0 if inward == outward else 0.0))
-    return weight * jump_share(jumps, inward) * jump_share(jumps, outward)
 
 
 @njit_inline
@@ -171,59 +145,30 @@ def _multiply_jumps(before, after, length, chain, settings, scratch):
 
 
 @njit_inline
-def _find_pairs(word, length, pairs, scratch):
+def _find_pairs(word, length, pairs, scratch, seen):
     shift = pairs.registers[SHIFT]
     own = np.uint64(word) * GOLDEN
     found = 0
     for i in range(length):
-        scratch.seen[found] = i
+        seen[found] = i
         found += may_have_row(pairs.filter_bytes, scratch.hashed[i] + own, shift)
     for k in range(found):
-        prefetch(pairs.rows, np.int64((scratch.hashed[scratch.seen[k]] + own) >> np.uint64(shift)))
+        prefetch(pairs.rows, np.int64((scratch.hashed[seen[k]] + own) >> np.uint64(shift)))
     return np.int64(found)
 
 
 @njit_inline
-def _weigh_all(place, found, stage, sides, chain, settings, scratch):
-    empty_word = np.int64(len(chain.conditioning) - 1)
-    symmetric = settings["lexical"]
-    weight = _weigh_unlinked(place.before, place.after, stage, chain, settings)
-    key = pair_key(empty_word, place.word)
-    scratch.weight[0] = weight * lexical(chain.pairs, chain.conditioning, empty_word, key, symmetric)
+def _weigh_links(f, e_start, length, seen, sides, chain, settings, scratch):
+    """Set the weights of links of word f, without jumps. Only the positions `seen` can have a row."""
+    for i in range(length):
+        scratch.weight[i + 1] = settings["lexical"]
+    for k in range(len(seen)):
+        i = np.int64(seen[k])
+        word = np.int64(sides.conditioning[e_start + i])
+        scratch.weight[i + 1] = known_weight(chain.pairs, pair_key(word, f)) + settings["lexical"]
     linked = 1.0 - settings["unlinked"]
-    for i in range(place.length):
-        scratch.weight[i + 1] = symmetric
-    # Look up only the first `found` candidates, since other pairs have no row.
-    for k in range(found):
-        i = np.int64(scratch.candidate[k])
-        word = np.int64(sides.conditioning[place.start + i])
-        scratch.weight[i + 1] = known_weight(chain.pairs, pair_key(word, place.word)) + symmetric
-    for i in range(place.length):
+    for i in range(length):
         scratch.weight[i + 1] = linked * scratch.weight[i + 1] * scratch.factor[i]
-    if stage >= JUMPS:
-        _multiply_jumps(place.before, place.after, place.length, chain, settings, scratch)
-    apply_evidence(chain.evidence, place.emitted, place.length, scratch.weight)
-    total = scratch.weight[0]
-    for k in range(1, place.length + 1):
-        total += scratch.weight[k]
-        scratch.weight[k] = total
-
-
-@njit_inline
-def _weigh_some(place, number, stage, sides, chain, settings, scratch):
-    total = 0.0
-    for k in range(number):
-        i = np.int64(scratch.candidate[k])
-        word = conditioning_word(sides, place.start, i, chain.conditioning)
-        if i == UNLINKED:
-            weight = _weigh_unlinked(place.before, place.after, stage, chain, settings)
-            weight /= conditioning_mass(chain.conditioning, word)
-        else:
-            weight = (1.0 - settings["unlinked"]) * _conditioning_factor(word, i, stage, chain, settings, scratch)
-            if stage >= JUMPS:
-                weight *= _weigh_jumps(i, place.before, place.after, chain.jumps, settings["jump"])
-        total += weight * (pair_weight(chain.pairs, pair_key(word, place.word)) + settings["lexical"])
-        scratch.weight[k] = total
 
 
 @njit_inline
@@ -240,6 +185,7 @@ def _find_next_links(start, stop, length, links, scratch):
 @njit
 def _sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
     settings, links = chain.settings[0], chain.links
+    empty_word = np.int64(len(chain.conditioning) - 1)
     for pair in range(first, len(sides.emitted_offset) - 1):
         start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
         e_start = sides.conditioning_offset[pair]
@@ -250,15 +196,12 @@ def _sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
         if plan.sampled:
             load_sums(sides, pair, marginals)
         _find_next_links(start, stop, length, links, scratch)
-        # Cache factors only if all positions are weighed. For few candidates, computing them on demand is cheaper.
-        exact = settings["candidates"] == 0 or settings["candidates"] > length
-        if exact:
-            for i in range(length):
-                word = np.int64(sides.conditioning[e_start + i])
-                scratch.factor[i] = _conditioning_factor(word, i, plan.stage, chain, settings, scratch)
-                # Hash each word once: the hash of a pair is the sum of the hashes of both words.
-                scratch.hashed[i] = pair_key(word, 0) * GOLDEN
-            link_equal_words(sides.conditioning, e_start, length, scratch)
+        for i in range(length):
+            word = np.int64(sides.conditioning[e_start + i])
+            scratch.factor[i] = _conditioning_factor(word, i, plan.stage, chain, settings, scratch)
+            # Hash each word once: the hash of a pair is the sum of the hashes of both words.
+            scratch.hashed[i] = pair_key(word, 0) * GOLDEN
+        link_equal_words(sides.conditioning, e_start, length, scratch)
         before = np.int64(-1)
         next_found = np.int64(0)
         for g in range(start, stop):
@@ -269,27 +212,28 @@ def _sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
             _count_link(old_word, old, before, after, -1, chain, scratch)
             row = unlink_pair(chain.pairs, chain.conditioning, old_word, pair_key(old_word, f))
 
-            if exact and old != UNLINKED:
+            if old != UNLINKED:
                 _refresh_factors(old_word, old, plan.stage, chain, settings, scratch)
 
-            place = EmittedPlace(np.int64(g), f, e_start, length, before, after)
-            if exact:
-                if g == start or f == sides.emitted[g - 1]:
-                    next_found = _find_pairs(f, length, chain.pairs, scratch)
-                found = next_found
-                for k in range(found):
-                    scratch.candidate[k] = scratch.seen[k]
-                if g + 1 < stop:
-                    # The rows of the next word can be prefetched now, since this link only changes rows of this word.
-                    next_found = _find_pairs(sides.emitted[g + 1], length, chain.pairs, scratch)
-                _weigh_all(place, found, plan.stage, sides, chain, settings, scratch)
-                state = advance(state)
-                new = pick(scratch, length + 1, state) - 1
-            else:
-                number, state = choose_candidates(UNLINKED, old, length, settings["candidates"], state, scratch)
-                _weigh_some(place, number, plan.stage, sides, chain, settings, scratch)
-                state = advance(state)
-                new = np.int64(scratch.candidate[pick(scratch, number, state)])
+            if g == start or f == sides.emitted[g - 1]:
+                next_found = _find_pairs(f, length, chain.pairs, scratch, scratch.seen[g & 1])
+            seen = scratch.seen[g & 1, :next_found]
+            if g + 1 < stop:
+                # The rows of the next word can be prefetched now, since this link only changes rows of this word.
+                next_found = _find_pairs(sides.emitted[g + 1], length, chain.pairs, scratch, scratch.seen[(g + 1) & 1])
+            key_of_empty = pair_key(empty_word, f)
+            unlinked = lexical(chain.pairs, chain.conditioning, empty_word, key_of_empty, settings["lexical"])
+            scratch.weight[0] = _weigh_unlinked(before, after, plan.stage, chain, settings) * unlinked
+            _weigh_links(f, e_start, length, seen, sides, chain, settings, scratch)
+            if plan.stage >= JUMPS:
+                _multiply_jumps(before, after, length, chain, settings, scratch)
+            apply_evidence(chain.evidence, g, length, scratch.weight)
+            total = scratch.weight[0]
+            for k in range(1, length + 1):
+                total += scratch.weight[k]
+                scratch.weight[k] = total
+            state = advance(state)
+            new = pick(scratch.weight, length + 1, state) - 1
 
             new_word = conditioning_word(sides, e_start, new, chain.conditioning)
             _count_link(new_word, new, before, after, 1, chain, scratch)
@@ -301,18 +245,15 @@ def _sweep_fertility(first, sides, chain, key, plan, scratch, marginals):
             else:
                 free_if_unused(chain.pairs, row)
                 link_pair(chain.pairs, chain.conditioning, new_word, pair_key(new_word, f))
-            if exact and new != UNLINKED:
+            if new != UNLINKED:
                 _refresh_factors(new_word, new, plan.stage, chain, settings, scratch)
             links[g] = new
             if plan.sampled:
                 row_of_word = (g - start) * (length + 1)
-                if exact:
-                    scale = 1.0 / scratch.weight[length]
-                    marginals.cells[row_of_word] += CELL(scratch.weight[0] * scale)
-                    for i in range(1, length + 1):
-                        marginals.cells[row_of_word + i] += CELL((scratch.weight[i] - scratch.weight[i - 1]) * scale)
-                else:
-                    add_sample(marginals, row_of_word, new)
+                scale = 1.0 / scratch.weight[length]
+                marginals.cells[row_of_word] += CELL(scratch.weight[0] * scale)
+                for i in range(1, length + 1):
+                    marginals.cells[row_of_word + i] += CELL((scratch.weight[i] - scratch.weight[i - 1]) * scale)
         if plan.sampled:
             store_sums(sides, pair, marginals.samples[0] + 1, marginals)
     return len(sides.emitted_offset) - 1

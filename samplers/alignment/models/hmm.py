@@ -12,7 +12,6 @@ import numpy as np
 from hierogram.samplers.alignment.chain import (
     UNLINKED,
     AlignmentChain,
-    choose_candidates,
     conditioning_word,
     group_tokens,
     jump_event,
@@ -29,7 +28,7 @@ from hierogram.samplers.alignment.counts import (
     pair_key,
     unlink_pair,
 )
-from hierogram.samplers.alignment.marginals import add_conditional, add_sample, decode, load_sums, store_sums
+from hierogram.samplers.alignment.marginals import add_conditional, decode, load_sums, store_sums
 from hierogram.samplers.alignment.model1 import model1_links
 from hierogram.samplers.alignment.models.sampler import Steps
 from hierogram.samplers.alignment.options import AlignerOptions
@@ -99,16 +98,14 @@ def _sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
             old_word = conditioning_word(sides, e_start, old, chain.conditioning)
             row = unlink_pair(chain.pairs, chain.conditioning, old_word, pair_key(old_word, f))
 
-            number, state = choose_candidates(UNLINKED, old, length, settings["candidates"], state, scratch)
             total = 0.0
-            for k in range(number):
-                i = scratch.candidate[k]
+            for i in range(UNLINKED, length):
                 word = conditioning_word(sides, e_start, i, chain.conditioning)
                 weight = weigh_jumps(i, before, after, jumps, settings["jump"])
                 total += weight * lexical(chain.pairs, chain.conditioning, word, pair_key(word, f), settings["lexical"])
-                scratch.weight[k] = total
+                scratch.weight[i + 1] = total
             state = advance(state)
-            new = scratch.candidate[pick(scratch, number, state)]
+            new = pick(scratch.weight, length + 1, state) - 1
 
             new_word = conditioning_word(sides, e_start, new, chain.conditioning)
             if new_word == old_word:
@@ -120,10 +117,7 @@ def _sweep_hmm(first, sides, chain, key, plan, scratch, marginals):
             links[g] = new
             count_jumps(before, new, after, 1, jumps)
             if plan.sampled:
-                if number == length + 1:
-                    add_conditional(marginals, (g - start) * (length + 1), scratch, number)
-                else:
-                    add_sample(marginals, (g - start) * (length + 1), new)
+                add_conditional(marginals, (g - start) * (length + 1), scratch.weight, length + 1)
         if plan.sampled:
             store_sums(sides, pair, marginals.samples[0] + 1, marginals)
     return len(sides.emitted_offset) - 1
@@ -188,7 +182,7 @@ def _selection_weight(sides, chain, f, old_word, new_word):
 
 
 @njit
-def _relink(sides, chain, f, old_word, new_word, tilt, is_sampled, state):
+def _relink(sides, chain, f, old_word, new_word, tilt, is_sampled, state, scratch):
     """Relink the moving tokens one by one, each given all links except the links of later tokens.
 
     New links are drawn with the factor `tilt` on `old_word` if `is_sampled`, otherwise read from `saved_links`.
@@ -209,27 +203,23 @@ def _relink(sides, chain, f, old_word, new_word, tilt, is_sampled, state):
             continue
         pair, old = tokens.pair[g], chain.links[g]
         e_start = sides.conditioning_offset[pair]
+        length = sides.conditioning_offset[pair + 1] - e_start
         before = chain.links[g - 1] if g > sides.emitted_offset[pair] else START
         after = chain.links[g + 1] if g + 1 < sides.emitted_offset[pair + 1] else START
         count_jumps(before, old, after, -1, jumps)
         old_probability = lexical(chain.pairs, chain.conditioning, old_word, pair_key(old_word, f), settings["lexical"])
         new_probability = lexical(chain.pairs, chain.conditioning, new_word, pair_key(new_word, f), settings["lexical"])
         total = 0.0
-        for i in range(UNLINKED, sides.conditioning_offset[pair + 1] - e_start):
+        for i in range(UNLINKED, length):
             word = conditioning_word(sides, e_start, i, chain.conditioning)
             if (word == old_word) | (word == new_word):
                 weight = old_probability * tilt if word == old_word else new_probability
                 total += weight * weigh_jumps(i, before, after, jumps, symmetric)
-        new = chain.tokens.saved_links[g]
+            scratch.weight[i + 1] = total
+        new = np.int64(tokens.saved_links[g])
         if is_sampled:
             state = advance(state)
-            threshold, reached = uniform(state) * total, 0.0
-            for i in range(UNLINKED, sides.conditioning_offset[pair + 1] - e_start):
-                word = conditioning_word(sides, e_start, i, chain.conditioning)
-                if reached <= threshold and ((word == old_word) | (word == new_word)):
-                    weight = old_probability * tilt if word == old_word else new_probability
-                    reached += weight * weigh_jumps(i, before, after, jumps, symmetric)
-                    new = i
+            new = pick(scratch.weight, length + 1, state) - 1
         tokens.saved_links[g] = old
         word = conditioning_word(sides, e_start, new, chain.conditioning)
         jump_weight = weigh_jumps(new, before, after, jumps, symmetric)
@@ -243,7 +233,7 @@ def _relink(sides, chain, f, old_word, new_word, tilt, is_sampled, state):
 
 
 @njit
-def _move_word(sides, chain, f, state):
+def _move_word(sides, chain, f, state, scratch):
     tokens = chain.tokens
     start, number = tokens.offset[f], tokens.offset[f + 1] - tokens.offset[f]
     state = advance(state)
@@ -260,14 +250,14 @@ def _move_word(sides, chain, f, state):
     if old_word == new_word:
         return state
     ratio = -math.log(_selection_weight(sides, chain, f, old_word, new_word))
-    forward, words, moved, state = _relink(sides, chain, f, old_word, new_word, tilt, True, state)
+    forward, words, moved, state = _relink(sides, chain, f, old_word, new_word, tilt, True, state, scratch)
     ratio += math.log(_selection_weight(sides, chain, f, old_word, new_word)) + words + moved
     # The tilt favors `old_word`. The reverse move uses the inverse tilt, which favors `new_word` instead.
-    back, words, _, state = _relink(sides, chain, f, old_word, new_word, 1.0 / tilt, False, state)
+    back, words, _, state = _relink(sides, chain, f, old_word, new_word, 1.0 / tilt, False, state, scratch)
     ratio += back - forward - words
     state = advance(state)
     if uniform(state) < math.exp(min(ratio, 0.0)):
-        _relink(sides, chain, f, old_word, new_word, tilt, False, state)
+        _relink(sides, chain, f, old_word, new_word, tilt, False, state, scratch)
     for word in (old_word, new_word):
         row = find_pair(chain.pairs.rows, chain.pairs.registers[SHIFT], pair_key(word, f))
         if chain.pairs.rows[row]["key"] == pair_key(word, f):
@@ -276,7 +266,7 @@ def _move_word(sides, chain, f, state):
 
 
 @njit
-def _move_words(first, sides, chain, key, plan):
+def _move_words(first, sides, chain, key, plan, scratch):
     """Implement `Steps.move`: make `MOVES` joint moves of each emitted word with several tokens."""
     tokens = chain.tokens
     words = len(tokens.offset) - 1
@@ -286,7 +276,7 @@ def _move_words(first, sides, chain, key, plan):
         state = stream(key, len(sides.emitted_offset) - 1 + f, plan.sweep)
         if tokens.offset[f + 1] - tokens.offset[f] > 1:
             for _ in range(MOVES):
-                state = _move_word(sides, chain, f, state)
+                state = _move_word(sides, chain, f, state, scratch)
     return words
 
 

@@ -14,7 +14,7 @@ from hierogram.samplers.alignment.marginals import LinkSamples
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.orthography import similarities
 from hierogram.samplers.alignment.prior_counts import PriorCounts
-from hierogram.samplers.alignment.symmetrization import LinkList
+from hierogram.samplers.alignment.symmetrization import LinkList, one_to_one
 from hierogram.samplers.charts.pairs import ANY, PairWords, Rules, make_rules
 from hierogram.samplers.charts.pruning.chain import PruningKernel, run_chain, weighted_mean
 from hierogram.samplers.charts.pruning.systems import PairSystem
@@ -23,7 +23,6 @@ from hierogram.samplers.grammar.settings import FLAT
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings, Model1, train_model1
 from hierogram.samplers.itg.sampler import ItgKernel, ItgPlan
-from hierogram.samplers.itg.starts import LINKS, one_to_one
 from hierogram.samplers.itg.summaries import add_links
 
 SETTINGS = ItgSettings(
@@ -55,9 +54,9 @@ class ItgAligner:
     ) -> LinkSamples:
         """Run all sweeps of one chain, from the most probable one-to-one links among `links`."""
         batch = self._batch
-        first = one_to_one(links.source, links.target, posterior, links.offset, batch.source_offset)
+        first = one_to_one(links, posterior, batch.source_offset)
         kernel = ItgKernel(batch, SETTINGS, FLAT, self._model1)
-        state = kernel.init(key, LINKS, first)
+        state = kernel.init(key, first)
         linked, implied = np.zeros((2, len(batch.types)), np.float32)
         samples = 0
         for sweep in range(1, self._options.sweeps + 1):
@@ -170,7 +169,7 @@ class PrunedItgAligner(ItgAligner):
     ) -> LinkSamples:
         """Return expected links, averaged over masks that fix some of the most probable one-to-one links."""
         batch, masks = self._batch, self._options.sweeps
-        chosen = one_to_one(links.source, links.target, posterior, links.offset, batch.source_offset)
+        chosen = one_to_one(links, posterior, batch.source_offset)
         by_pair = [
             np.column_stack([np.flatnonzero(targets >= 0), targets[targets >= 0]]).astype(np.int32)
             for targets in np.split(chosen, batch.source_offset[1:-1])

@@ -6,7 +6,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions
+from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.exceptions import AlignmentInputError
 
 _SMALL_CORPUS = 1000
@@ -36,9 +36,7 @@ class AlignerModel:
     prior_counts: bool = False
 
 
-def _paper_options(
-    model: str, candidates: int, max_sweeps: int, warming: float, pairs: int, sweeps: int | None
-) -> AlignerOptions:
+def _paper_options(model: str, max_sweeps: int, warming: float, pairs: int, sweeps: int | None) -> AlignerOptions:
     """Return defaults of a model of [SA16 §5]. `warming` is the share of warm-up sweeps."""
     chosen = sweeps or max_sweeps
     thinning = min(25, chosen)
@@ -50,7 +48,6 @@ def _paper_options(
         chains=1,
         burn_in=warm,
         thinning=thinning,
-        candidates=candidates,
         lexical=0.0001,
         similarity=0.0,
         warming=warm,
@@ -69,7 +66,6 @@ def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
         chains=chains,
         burn_in=chosen * 3 // 5,
         thinning=2 if chosen > 4 else 1,
-        candidates=ALL_POSITIONS,
         lexical=0.001,
         similarity=1.0,
         warming=chosen // 8,
@@ -88,7 +84,6 @@ def _itg_options(pairs: int, sweeps: int | None) -> AlignerOptions:
         chains=4,
         burn_in=chosen // 2,
         thinning=2 if chosen > 4 else 1,
-        candidates=ALL_POSITIONS,
         lexical=0.0,
         similarity=1.0,
     )
@@ -106,11 +101,11 @@ MODELS = {
     model.name: model
     for model in (
         AlignerModel("bhmm-f", "HMM with fertilities", _fertility_options, _kernels("fertility"), prior_counts=True),
-        AlignerModel("bhmm", "HMM [SA16]", partial(_paper_options, "bhmm", ALL_POSITIONS, 2000, 0.8), _kernels("hmm")),
+        AlignerModel("bhmm", "HMM [SA16]", partial(_paper_options, "bhmm", 2000, 0.8), _kernels("hmm")),
         AlignerModel(
             "bhmm-z",
             "HMM with collocations [SA16]",
-            partial(_paper_options, "bhmm-z", 2, 1000, 0.0),
+            partial(_paper_options, "bhmm-z", 1000, 0.0),
             _kernels("collocations"),
         ),
     )

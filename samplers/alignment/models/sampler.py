@@ -27,9 +27,9 @@ from hierogram.samplers.alignment.chain import (
     make_scratch,
 )
 from hierogram.samplers.alignment.counts import CONDITIONING, WordPairs, empty_pairs, larger_pairs, smaller_pairs
-from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, add_marginals, empty_marginals
-from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS, find_model
-from hierogram.samplers.alignment.options import ALL_POSITIONS, AlignerOptions, AlignmentPlan
+from hierogram.samplers.alignment.marginals import DirectionLinks, Marginals, empty_marginals
+from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, find_model
+from hierogram.samplers.alignment.options import AlignerOptions, AlignmentPlan
 from hierogram.samplers.alignment.orthography import favor_similar
 from hierogram.samplers.alignment.prior_counts import MAX_EVENT, PriorCounts, enter_pairs
 from hierogram.samplers.exceptions import AlignmentInputError
@@ -73,7 +73,7 @@ class Steps:
     count: Callable[[int, Sides, AlignmentChain, AlignmentScratch], int]
     sweep: Callable[[int, Sides, AlignmentChain, np.uint64, AlignmentPlan, AlignmentScratch, Marginals], int]
     decode: Callable[[Sides, Marginals], DirectionLinks]
-    move: Callable[[int, Sides, AlignmentChain, np.uint64, AlignmentPlan], int] | None = None
+    move: Callable[[int, Sides, AlignmentChain, np.uint64, AlignmentPlan, AlignmentScratch], int] | None = None
     warm_up: Callable[[AlignmentChain, AlignerOptions, int], None] = lambda chain, options, sweep: None
     prepare: Callable[[AlignmentChain, Direction], AlignmentChain] = lambda chain, direction: chain
     finish: Callable[[AlignmentChain, np.uint64, AlignmentPlan], None] = lambda chain, key, plan: None
@@ -95,8 +95,8 @@ def chain_seed(seed: int, direction: int, chain: int) -> int:
 class AlignmentKernel:
     """Sampler of one direction under a model. Not thread-safe.
 
-    `prior` has counts of other pairs. `evidence` has constraints on links, which require that all positions are
-    candidates. Raises `AlignmentInputError` for an unknown model, or for an argument that `options` do not support.
+    `prior` has counts of other pairs. `evidence` has constraints on links. Raises `AlignmentInputError` for an unknown
+    model, or for an argument that the model does not support.
     """
 
     def __init__(
@@ -107,15 +107,10 @@ class AlignmentKernel:
         evidence: LinkEvidence | None = None,
     ) -> None:
         model = find_model(options.model)
-        if prior is not None and not model.prior_counts:
-            able = ", ".join(other.name for other in MODELS.values() if other.prior_counts)
-            raise AlignmentInputError(f"prior counts of other pairs require the model {able}, got {options.model}")
         self._evidence = NO_EVIDENCE if evidence is None else evidence
-        if len(self._evidence.kind) and not (model.prior_counts and options.candidates == ALL_POSITIONS):
-            raise AlignmentInputError(
-                f"known links require the model {DEFAULT_MODEL} and candidates {ALL_POSITIONS}, "
-                f"got {options.model} and candidates {options.candidates}"
-            )
+        if not model.prior_counts and (prior is not None or len(self._evidence.kind)):
+            argument = "known links" if prior is None else "prior counts of other pairs"
+            raise AlignmentInputError(f"{argument} require the model {DEFAULT_MODEL}, got {options.model}")
         self.options = options
         self.direction = direction
         self._prior = prior
@@ -126,14 +121,12 @@ class AlignmentKernel:
         self, key: int, links: NDArray[np.int16] | None = None, marginals: Marginals | None = None
     ) -> AlignmentState:
         """Return the initial state, with `links` int16[N] if given. `marginals` receive the samples."""
-        chain = self.make_chain(
-            self._steps.start(self.direction, self.options, np.uint64(key)) if links is None else links.copy()
-        )
+        initial = self._steps.start(self.direction, self.options, np.uint64(key)) if links is None else links.copy()
+        chain = self.count_links(self.empty_chain(initial))
         return AlignmentState(chain, marginals or empty_marginals(self.direction.sides))
 
-    def make_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> AlignmentChain:
-        """Return a chain with counted links int16[N] and collocations uint8[N]. Does not copy the arrays."""
-        chain = self._empty_chain(links, collocated)
+    def count_links(self, chain: AlignmentChain) -> AlignmentChain:
+        """Count the links of an `empty_chain`, which is consumed."""
         sides = self.direction.sides
         return self._repeat_until(
             sides.pairs, chain, lambda first, now: self._steps.count(first, sides, now, self._scratch)
@@ -141,17 +134,17 @@ class AlignmentKernel:
 
     def step(self, key: int, state: AlignmentState, plan: AlignmentPlan) -> tuple[AlignmentState, int]:
         """Sweep over all pairs in place, and add samples if `plan.sampled`. Returns (state, sample count)."""
-        sides, seed = self.direction.sides, np.uint64(key)
+        sides, seed, scratch = self.direction.sides, np.uint64(key), self._scratch
         self._steps.warm_up(state.chain, self.options, plan.sweep)
 
         def resample(first: int, now: AlignmentChain) -> int:
-            return int(self._steps.sweep(first, sides, now, seed, plan, self._scratch, state.marginals))
+            return int(self._steps.sweep(first, sides, now, seed, plan, scratch, state.marginals))
 
         chain = self._repeat_until(sides.pairs, state.chain, resample)
         move = self._steps.move
         if move is not None:
             words = len(self.direction.emitted.vocabulary)
-            chain = self._repeat_until(words, chain, lambda first, now: move(first, sides, now, seed, plan))
+            chain = self._repeat_until(words, chain, lambda first, now: move(first, sides, now, seed, plan, scratch))
         self._steps.finish(chain, seed, plan)
         # Shrink the table, since random initial links have many more word pairs than later links.
         chain = chain._replace(pairs=smaller_pairs(chain.pairs))
@@ -159,41 +152,33 @@ class AlignmentKernel:
         return AlignmentState(chain, state.marginals), int(state.marginals.samples[0])
 
     def run(self, keys: Sequence[int]) -> Marginals:
-        """Run one chain per key from the model's initial links. Returns the marginals of all chains together."""
-        total = empty_marginals(self.direction.sides)
-        run_chains = self._steps.run_chains
-        if run_chains is None:
-            for key in keys:
-                add_marginals(self.direction.sides, total, run_chain(self, key))
-            return total
-        sides, options = self.direction.sides, self.options
+        """Run one chain per key by `Steps.run_chains`. Returns the marginals of all chains together."""
+        run_chains, sides, options = self._steps.run_chains, self.direction.sides, self.options
+        assert run_chains is not None
         links = np.array([self._steps.start(self.direction, options, np.uint64(key)) for key in keys])
         runs, marginals = Runs(np.array(keys, np.uint64), links, _plans(options)), empty_marginals(sides)
-        blank, number = self._empty_chain(links[0]), 0
-        while True:
-            chain = _copy_chain(blank)
-            number = run_chains(number, sides, runs, blank, chain, self._scratch, marginals, total)
-            if number == len(keys):
-                return total
+        blank, total, number = self.empty_chain(links[0]), empty_marginals(sides), 0
+        while (
+            number := run_chains(number, sides, runs, blank, _copy_chain(blank), self._scratch, marginals, total)
+        ) < len(keys):
             blank = blank._replace(pairs=larger_pairs(blank.pairs, sides.longest_emitted))
+        return total
 
     def _repeat_until(
         self, end: int, chain: AlignmentChain, resample: Callable[[int, AlignmentChain], int]
     ) -> AlignmentChain:
         position = 0
-        while True:
-            position = resample(position, chain)
-            if position == end:
-                return chain
+        while (position := resample(position, chain)) < end:
             chain = chain._replace(pairs=larger_pairs(chain.pairs, self.direction.sides.longest_emitted))
+        return chain
 
-    def _empty_chain(self, links: NDArray[np.int16], collocated: NDArray[np.uint8] | None = None) -> AlignmentChain:
-        """Return a chain with these links, which are not counted yet. Its counts are the prior counts, or 0."""
+    def empty_chain(self, links: NDArray[np.int16]) -> AlignmentChain:
+        """Return a chain with these links, neither copied nor counted. Its counts are prior counts, or 0."""
         sides, emitted, conditioning_side = self.direction
         options, prior = self.options, self._prior
         emitted_words = len(emitted.vocabulary) if prior is None else prior.emitted_words
         strengths = options.lexical, options.jump, options.collocation, options.fertility
-        settings = np.array([(*strengths, options.unlinked, 1.0, 1.0, emitted_words, options.candidates)], SETTINGS)
+        settings = np.array([(*strengths, options.unlinked, 1.0, 1.0, emitted_words)], SETTINGS)
         conditioning = np.zeros(len(conditioning_side.vocabulary) + 1, CONDITIONING)
         conditioning["prior"] = options.lexical * emitted_words
         similarity = options.similarity
@@ -206,7 +191,7 @@ class AlignmentKernel:
             conditioning["links"] += prior.link_counts
         chain = AlignmentChain(
             links,
-            np.zeros(0, np.uint8) if collocated is None else collocated,
+            np.zeros(0, np.uint8),
             pairs,
             conditioning,
             np.zeros(2 * furthest + 4),
@@ -234,15 +219,10 @@ def _plans(options: AlignerOptions) -> NDArray[np.int64]:
 
 def _copy_chain(blank: AlignmentChain) -> AlignmentChain:
     """Return a chain like `blank`, with its own uninitialized memory for data that sweeps change."""
-    return blank._replace(
-        links=np.empty_like(blank.links),
-        pairs=WordPairs(
-            np.empty_like(blank.pairs.rows), blank.pairs.registers.copy(), np.empty_like(blank.pairs.filter_bytes)
-        ),
-        conditioning=np.empty_like(blank.conditioning),
-        jumps=np.empty_like(blank.jumps),
-        fertility=np.empty_like(blank.fertility),
-    )
+    rows, registers, filter_bytes = blank.pairs
+    pairs = WordPairs(np.empty_like(rows), registers.copy(), np.empty_like(filter_bytes))
+    changed = {name: np.empty_like(getattr(blank, name)) for name in ("links", "conditioning", "jumps", "fertility")}
+    return blank._replace(pairs=pairs, **changed)
 
 
 def run_chain(

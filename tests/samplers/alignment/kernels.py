@@ -17,7 +17,6 @@ def to_options(settings: Settings, similarity: float = 0.0, **more: int) -> Alig
     """Return the kernels' options for the twin's settings. By default every sweep is sampled."""
     return AlignerOptions(
         model=settings.model,
-        candidates=settings.candidates,
         lexical=settings.lexical,
         jump=settings.jump,
         collocation=settings.collocation,
@@ -41,7 +40,8 @@ def to_chain(corpus: Corpus, state: State, settings: Settings, similarity: float
     collocated = np.array([word.collocated for word in words], np.uint8)
     direction = to_direction(corpus)
     evidence = make_evidence(direction.sides, settings.known, emitted_is_target=True)
-    chain = AlignmentKernel(to_options(settings, similarity), direction, None, evidence).make_chain(links, collocated)
+    kernel = AlignmentKernel(to_options(settings, similarity), direction, None, evidence)
+    chain = kernel.count_links(kernel.empty_chain(links)._replace(collocated=collocated))
     chain.settings[0]["s"], chain.settings[0]["r"] = settings.s, settings.r
     return chain
 

@@ -46,10 +46,9 @@ MODELS = (BHMM, BHMM_Z, BHMM_F)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("candidates", [0, 2, 3])
 @pytest.mark.parametrize("model", MODELS)
-def test_the_kernel_and_the_twin_draw_the_same_states(model: str, candidates: int) -> None:
-    settings = Settings(model, candidates=candidates)
+def test_the_kernel_and_the_twin_draw_the_same_states(model: str) -> None:
+    settings = Settings(model)
     for trial in range(6):
         random = Random(trial)
         corpus = random_corpus(random)
@@ -82,11 +81,10 @@ def test_the_kernel_and_the_twin_draw_the_same_states_during_warmup() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("candidates", [0, 2])
-def test_fertilities_of_seven_or_more_are_counted_together(candidates: int) -> None:
+def test_fertilities_of_seven_or_more_are_counted_together() -> None:
     """Fertilities of seven or more are one category, so a further link of such a word has no fertility factor."""
     corpus = Corpus([Pair(tuple("abababababab"), ("x", "y", "z")), Pair(tuple("ababababa"), ("x", "z"))])
-    settings = Settings(BHMM_F, candidates=candidates, fertility=0.2, unlinked=0.05)
+    settings = Settings(BHMM_F, fertility=0.2, unlinked=0.05)
     for trial in range(4):
         state: State = tuple(tuple(Word(0) for _ in pair.emitted) for pair in corpus.pairs)
         kernel = KernelChain(corpus, state, settings, seed=trial)
@@ -125,11 +123,10 @@ def test_the_kernel_differs_from_every_mutant(model: str) -> None:
         assert not same
 
 
-@pytest.mark.parametrize("candidates", [0, 2])
 @pytest.mark.parametrize("model", MODELS)
-def test_counts_equal_a_recount_after_each_sweep(model: str, candidates: int) -> None:
+def test_counts_equal_a_recount_after_each_sweep(model: str) -> None:
     random = Random(5)
-    settings = Settings(model, candidates=candidates, lexical=50.0, jump=1000.0, fertility=1000.0)
+    settings = Settings(model, lexical=50.0, jump=1000.0, fertility=1000.0)
     pairs = [
         Pair(
             tuple(f"f{random.randrange(50)}" for _ in range(random.randint(1, 9))),
@@ -152,29 +149,30 @@ def test_counts_equal_a_recount_after_each_sweep(model: str, candidates: int) ->
 def test_exact_draws_add_their_conditional_probabilities_to_the_marginals(model: str) -> None:
     random = Random(3)
     settings = Settings(model)
-    corpus = Corpus([Pair(("a",), ("x", "y", "z")), Pair(("b",), ("x",))])
+    corpus = Corpus([Pair(("a",), ("x", "y")), Pair(("b",), ("x",))])
     state = random_state(corpus, model, random)
     kernel = KernelChain(corpus, state, settings, seed=2)
     expected = {draw.state[0][0].link: draw.probability for draw in link_draws(corpus, state, 0, 0, settings)}
     kernel.sweep()
     unlinked, *found = from_marginals(kernel.direction.sides, kernel.marginals)[0][0].tolist()
-    assert found == pytest.approx([expected[i] for i in range(3)], abs=0.5 / WHOLE)
+    assert found == pytest.approx([expected[i] for i in range(2)], abs=0.5 / WHOLE)
     if model != BHMM_Z:
         assert unlinked == pytest.approx(expected[None], abs=0.5 / WHOLE)
 
 
 def test_candidate_draws_add_their_samples_to_the_marginals() -> None:
     random = Random(4)
-    settings = Settings(BHMM, candidates=2)
+    settings = Settings(BHMM_Z)
     corpus = random_corpus(random)
-    kernel = KernelChain(corpus, random_state(corpus, BHMM, random), settings, seed=2)
+    kernel = KernelChain(corpus, random_state(corpus, BHMM_Z, random), settings, seed=2)
     sides = kernel.direction.sides
     for _ in range(10):
         kernel.sweep()
     for means in from_marginals(sides, kernel.marginals):
         samples = np.float32(10) * means
-        assert samples.sum(axis=1) == pytest.approx(10)
-        assert samples == pytest.approx(samples.round())
+        assert samples[:, 1:].sum(axis=1) == pytest.approx(10)
+        # Of one or two positions, both are candidates, so their probabilities are added.
+        assert samples.shape[1] <= 3 or samples == pytest.approx(samples.round())
 
 
 def test_decoding_selects_the_most_probable_position_or_no_link() -> None:
@@ -188,7 +186,7 @@ def test_decoding_selects_the_most_probable_position_or_no_link() -> None:
 
 
 def options(model: str, **more: int) -> AlignerOptions:
-    values = {"sweeps": 6, "chains": 1, "burn_in": 2, "thinning": 2, "candidates": 0, **more}
+    values = {"sweeps": 6, "chains": 1, "burn_in": 2, "thinning": 2, **more}
     return AlignerOptions(model=model, lexical=0.001, similarity=0.0, **values)
 
 
@@ -218,13 +216,12 @@ def test_only_chains_with_the_same_seed_are_equal(model: str) -> None:
     assert len(seeds) == 9 * 2 * 9
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_consecutive_chains_in_one_run_equal_separate_runs(model: str) -> None:
+def test_consecutive_chains_in_one_run_equal_separate_runs() -> None:
     random = Random(3)
     # More word pairs are linked than the initial table holds.
     sides = [[" ".join(str(random.randrange(most)) for _ in range(12)) for _ in range(150)] for most in (40, 2_000)]
     direction = make_direction(read_side(sides[0]), read_side(sides[1]))
-    kernel = AlignmentKernel(options(model), direction)
+    kernel = AlignmentKernel(options(BHMM_F), direction)
     by_steps = empty_marginals(direction.sides)
     for key in (5, 6, 7):
         add_marginals(direction.sides, by_steps, run_chain(kernel, key))
@@ -249,16 +246,13 @@ def test_invalid_sides_and_options_are_rejected() -> None:
         read_side(["a", "b " * 32_768])
     with pytest.raises(AlignmentInputError, match="unknown model 'ibm4'"):
         options_for("ibm4", 5)
-    with pytest.raises(AlignmentInputError, match="candidates must be"):
-        options(BHMM, candidates=1)
     with pytest.raises(AlignmentInputError, match="no samples left"):
         options(BHMM, sweeps=3, burn_in=2, thinning=2)
     with pytest.raises(AlignmentInputError, match="chains must be >= 1"):
         options(BHMM, chains=0)
 
 
-def test_words_that_differ_only_in_case_are_one_word_unless_case_is_kept() -> None:
+def test_words_that_differ_only_in_case_are_one_word() -> None:
     assert read_side(["The the THE"]).words.tolist() == [0, 0, 0]
-    assert read_side(["The the THE"], keep_case=True).words.tolist() == [0, 1, 2]
     # Lowercasing İ gives two characters, but no additional word.
     assert len(read_side(["İ a"]).words) == 2

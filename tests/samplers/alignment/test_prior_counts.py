@@ -25,9 +25,7 @@ LENGTHS = [(3, 2), (1, 1), (5, 120), (2, 4), (4, 4), (3, 130)]
 
 
 def options(model: str = "bhmm-f") -> AlignerOptions:
-    return AlignerOptions(
-        model=model, sweeps=2, chains=1, burn_in=0, thinning=1, candidates=0, lexical=0.1, similarity=0.0
-    )
+    return AlignerOptions(model=model, sweeps=2, chains=1, burn_in=0, thinning=1, lexical=0.1, similarity=0.0)
 
 
 def random_direction(random: Random) -> tuple[Direction, np.ndarray]:
@@ -78,8 +76,8 @@ def test_prior_counts_replace_the_other_pairs_in_a_chain(seed: int) -> None:
     words = int(emitted.offset[cut])
     known = counts_for(old, links[:words])._replace(emitted_words=len(emitted.vocabulary))
     nothing = counts_for(old, links[:words], [0] * cut)._replace(emitted_words=len(emitted.vocabulary))
-    beside = AlignmentKernel(options(), new, known).make_chain(links[words:])
-    together = AlignmentKernel(options(), direction, nothing).make_chain(links)
+    beside = AlignmentKernel(options(), new, known).init(1, links[words:]).chain
+    together = AlignmentKernel(options(), direction, nothing).init(1, links).chain
     assert same_counts(beside, together)
     assert pair_counts(together)
 

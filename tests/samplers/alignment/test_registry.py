@@ -39,7 +39,7 @@ def last_words() -> Steps:
 
 
 def few_sweeps(pairs: int, sweeps: int | None) -> AlignerOptions:
-    return AlignerOptions(LAST, sweeps or 3, 1, burn_in=0, thinning=1, candidates=7, lexical=0.1, similarity=0.0)
+    return AlignerOptions(LAST, sweeps or 3, 1, burn_in=0, thinning=1, lexical=0.1, similarity=0.0)
 
 
 def test_a_registry_entry_adds_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,8 +57,8 @@ def test_bhmm_f_is_the_default() -> None:
 def test_given_options_replace_the_defaults_of_a_model(model: str) -> None:
     usual = options_for(model, 100)
     assert usual.model == model
-    chosen = options_for(model, 100, 40, chains=3, candidates=None, similarity=0.5)
-    assert (chosen.sweeps, chosen.chains, chosen.candidates, chosen.similarity) == (40, 3, usual.candidates, 0.5)
+    chosen = options_for(model, 100, 40, chains=3, lexical=None, similarity=0.5)
+    assert (chosen.sweeps, chosen.chains, chosen.lexical, chosen.similarity) == (40, 3, usual.lexical, 0.5)
 
 
 def test_an_unknown_model_is_refused() -> None:

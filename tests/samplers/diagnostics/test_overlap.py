@@ -6,13 +6,13 @@ import pytest
 from hierogram.samplers.counts.models import ModelSettings, build_model
 from hierogram.samplers.counts.table import CountTable, empty_table, fill_table
 from hierogram.samplers.diagnostics.overlap import (
-    ChainTrace,
     GrammarCounts,
     count_uses,
     look_up_counts,
     mean_counts,
     mean_overlap,
     overlap,
+    trace_draw,
 )
 from hierogram.samplers.grammar.keys import pack_size
 
@@ -64,7 +64,4 @@ def test_a_trace_records_likelihoods_totals_and_counts() -> None:
     table = make_table({1: 3, 2: 1, 3: 2})
     keys = np.array([[2 << 40, 10], [8 << 40, 40], [1 << 40, 5]], np.uint64)
     assert look_up_counts(table, keys).tolist() == [1, 0, 3]
-    watch = ChainTrace(keys)
-    for likelihood in (-7.5, -7.0):
-        watch.record(likelihood, table)
-    assert watch.draws().tolist() == [[-7.5, -7.0], [6, 6], [3, 3], [1, 1], [0, 0], [3, 3]]
+    assert trace_draw(-7.5, table, keys).tolist() == [-7.5, 6, 3, 1, 0, 3]

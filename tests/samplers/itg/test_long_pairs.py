@@ -35,7 +35,7 @@ def test_sums_of_long_sides_equal_sums_of_the_whole_chart(monkeypatch: pytest.Mo
     items = make_weights(n, m, 1)
     items.size[:2] = n, m
     items.rules[:2] = 0.4, 0.2
-    items.pairs[:] = random.random((n, m)) * (random.random((n, m)) < 0.9)
+    items.pairs[..., 0] = random.random((n, m)) * (random.random((n, m)) < 0.9)
     items.source_nulls[:], items.target_nulls[:] = random.random(n), random.random(m)
     # The first and the last word of each side must be linked, and the last words to each other.
     items.source_nulls[[0, -1]] = items.target_nulls[[0, -1]] = 0.0

@@ -35,7 +35,7 @@ def test_phrase_pairs_are_numbered_by_their_words(longest: int) -> None:
                     for t in range(1, longest + 1):
                         if s == t == 1:
                             continue
-                        number = int(phrases.types[cell * places + phrase_offset(longest, s, t)])
+                        number = int(phrases.types[cell * places + phrase_offset(longest, s, t) - 1])
                         if i + s > len(source) or x + t > len(target):
                             assert number == -1
                             continue

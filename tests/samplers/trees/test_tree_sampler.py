@@ -215,7 +215,7 @@ def test_strengths_are_drawn_from_their_conditional(grown: TreeChain) -> None:
     label = grown.loaded.labels.index("A")
     drawn = []
     for number in range(1, 15_001):
-        grown.kernel.move_strengths(5, number, grown.state)
+        grown.kernel.move_strengths(5, number, grown.state, grown.kernel.list_fragments(grown.state))
         if number % 30 == 0:
             drawn.append(float(grown.state.labels.log_strength[label]))
 
@@ -234,7 +234,7 @@ def test_expansions_are_drawn_from_their_conditional(grown: TreeChain) -> None:
     label = grown.loaded.labels.index("A")
     drawn = []
     for number in range(1, 6001):
-        grown.kernel.move_expansions(6, number, grown.state)
+        grown.kernel.move_expansions(6, number, grown.state, grown.kernel.list_fragments(grown.state))
         if number % 5 == 0:
             drawn.append(float(grown.state.labels.expansion_probability[label]))
 
@@ -266,7 +266,7 @@ def test_expansions_depend_on_the_number_of_tables_of_a_fragment() -> None:
     set_priors(kernels, {name: (strength[name], EXPANDED[name]) for name in strength})
     drawn = []
     for number in range(1, 6001):
-        kernels.kernel.move_expansions(7, number, kernels.state)
+        kernels.kernel.move_expansions(7, number, kernels.state, kernels.kernel.list_fragments(kernels.state))
         if number % 5 == 0:
             drawn.append(float(kernels.state.labels.expansion_probability[label]))
 

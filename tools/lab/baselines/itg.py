@@ -55,9 +55,8 @@ def _copy_emissions(weights, to, n, m):
     for i in range(n):
         to.source_nulls[i] = weights.source_nulls[i]
         for x in range(m):
-            to.pairs[i, x] = weights.pairs[i, x]
-            for shape in range(weights.phrases.shape[2]):
-                to.phrases[i, x, shape] = weights.phrases[i, x, shape]
+            for shape in range(weights.pairs.shape[2]):
+                to.pairs[i, x, shape] = weights.pairs[i, x, shape]
     for x in range(m):
         to.target_nulls[x] = weights.target_nulls[x]
 
@@ -69,12 +68,12 @@ def _normalize_emissions(weights, scale):
     for i in range(n):
         best = weights.source_nulls[i] * weights.source_nulls[i]
         for x in range(m):
-            best = max(best, weights.pairs[i, x])
+            best = max(best, weights.pairs[i, x, 0])
         scale[i] = 1.0 / np.sqrt(best)
     for x in range(m):
         best = weights.target_nulls[x] * weights.target_nulls[x]
         for i in range(n):
-            best = max(best, weights.pairs[i, x])
+            best = max(best, weights.pairs[i, x, 0])
         scale[n + x] = 1.0 / np.sqrt(best)
     scale_emissions(weights, n, m, scale)
 

@@ -28,11 +28,12 @@ from hierogram.samplers.alignment.bitext import Side, read_side
 from hierogram.samplers.alignment.marginals import LinkSamples, decode_links
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL
 from hierogram.samplers.alignment.options import GDFA
+from hierogram.samplers.alignment.symmetrization import one_to_one
 from hierogram.samplers.grammar.numbers import MAX_ITG_PHRASE_LENGTH
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
 from hierogram.samplers.itg.model import ItgSettings, Model1, make_base, train_model1
 from hierogram.samplers.itg.sampler import ItgKernel, ItgState
-from hierogram.samplers.itg.starts import LEFT_BRANCHING, LINKS, MODEL1, one_to_one
+from hierogram.samplers.itg.starts import LEFT_BRANCHING, MODEL1
 from hierogram.samplers.itg.summaries import add_links
 from hierogram.storage.options import Option
 from hierogram.tools.lab.baselines.itg import EXHAUSTIVE, FLAT, GIBBS, SLICE, build, make_plan
@@ -72,7 +73,7 @@ class ItgVariant:
         return f"{self.sampler}{slices} {self.start.upper()}{' words only' if self.words_only else ''}"
 
 
-START = "start"
+START, LINKS = "start", "m4"
 _STARTS = LEFT_BRANCHING, MODEL1, LINKS
 _SLICES = (0.25, MODEL1), *((0.15, start) for start in _STARTS), (0.10, MODEL1)
 VARIANTS = (
@@ -153,8 +154,7 @@ def read_bitext(source: str, target: str, pairs: int | None, phrases: int) -> Sa
     columns = sides_read[0].words, sides_read[0].offset, sides_read[1].words, sides_read[1].offset
     batch, words_only_batch = make_batch(*columns, longest_phrase=phrases), make_batch(*columns)
     aligned = align(*sentences, AlignOptions(symmetrization=GDFA))
-    link_list = aligned.links
-    links = one_to_one(link_list.source, link_list.target, aligned.posterior, link_list.offset, batch.source_offset)
+    links = one_to_one(aligned.links, aligned.posterior, batch.source_offset)
     return SampledBitext(sentences, *sides_read, batch, words_only_batch, train_model1(batch), aligned, links)
 
 
@@ -163,11 +163,11 @@ def start_chain(bitext: SampledBitext, variant: ItgVariant, seed: int) -> tuple[
     settings = ItgSettings(variant.shape, STRENGTHS, sampled_strengths=False, sampled_words=False)
     method = SLICE if variant.sampler == START else variant.sampler
     kernel = build(bitext.words_only_batch if variant.words_only else bitext.batch, settings, method, bitext.model1)
-    state = kernel.init(seed, variant.start, bitext.links if variant.start == LINKS else None)
+    state = kernel.init(seed, bitext.links if variant.start == LINKS else variant.start)
     if variant.words_only:
         # Use the word probabilities of the model with phrases, so that ln P is comparable.
         base = make_base(bitext.batch, bitext.model1, settings)
-        words_base = base._replace(lexical=base.lexical[: len(bitext.words_only_batch.type_source)].copy())
+        words_base = base._replace(lexical=base.lexical[: len(kernel.first_base.lexical)].copy())
         state = kernel.resume(state.derivations, words_base)
     return kernel, state
 

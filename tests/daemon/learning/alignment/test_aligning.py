@@ -162,10 +162,10 @@ def test_align_reports_invalid_files_and_options(hierogram: Run, tmp_path: Path)
 
 
 def test_bhmm_and_bhmm_z_have_the_settings_of_their_paper() -> None:
-    for model, sweeps, warm, candidates in (("bhmm", 2000, 1600, 0), ("bhmm-z", 1000, 0, 2)):
+    for model, sweeps, warm in (("bhmm", 2000, 1600), ("bhmm-z", 1000, 0)):
         options = corpus_options(AlignOptions(model), 1_000)
         assert (options.sweeps, options.thinning, options.chains) == (sweeps, 25, 1)
-        assert (options.warming, options.burn_in, options.candidates) == (warm, warm, candidates)
+        assert (options.warming, options.burn_in) == (warm, warm)
         assert (options.jump, options.lexical, options.collocation) == (1.0, 1e-4, 1e-4)
         assert options.similarity == 0
     assert corpus_options(AlignOptions(sweeps=1), 5).is_sampled(1)
