@@ -8,16 +8,14 @@ The command line, stored jobs, the configuration and stores derive names, types,
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
-from enum import Enum
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from math import inf
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-    from pydantic import GetCoreSchemaHandler
+    from pydantic import GetCoreSchemaHandler, TypeAdapter
     from pydantic_core import CoreSchema
 
 
@@ -155,31 +153,21 @@ T = TypeVar("T")
 DEFAULT_STORE = "sqlite:///hierogram.db"
 
 
-def as_plain(options: "DataclassInstance") -> dict[str, Any]:
-    """Return the options that differ from their defaults, as JSON values by name."""
-    fields, values = OptionField.of(type(options)), asdict(options)
-    return {name: _plain(value) for name, value in values.items() if value != fields[name].default}
-
-
-def all_plain(options: "DataclassInstance") -> dict[str, Any]:
-    """Return all options as JSON values by name."""
-    return {name: _plain(value) for name, value in asdict(options).items()}
+def as_plain(options: "DataclassInstance", *, with_defaults: bool = False) -> dict[str, Any]:
+    """Return the options as JSON values by name, without default values unless `with_defaults`."""
+    dump = _adapter(type(options)).dump_python
+    # Disable warnings, because a field of type tuple may contain a list.
+    plain: dict[str, Any] = dump(options, mode="json", exclude_defaults=not with_defaults, warnings=False)
+    return plain
 
 
 def from_plain(kind: type[T], values: Mapping[str, Any]) -> T:
     """Return the options from JSON values, the inverse of `as_plain`. Raises `pydantic.ValidationError`."""
+    return _adapter(kind).validate_python(values)
+
+
+def _adapter(kind: type[T]) -> "TypeAdapter[T]":
     # Import pydantic only here, because it loads slowly.
     from pydantic import TypeAdapter
 
-    return TypeAdapter(kind).validate_python(values)
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case Enum():
-            return value.value
-        case Path():
-            return str(value)
-        case tuple():
-            return [_plain(part) for part in value]
-    return value
+    return TypeAdapter(kind)

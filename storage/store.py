@@ -23,7 +23,7 @@ from hierogram.storage.database.connection import (
     wal_bytes,
 )
 from hierogram.storage.database.migration import upgrade
-from hierogram.storage.database.transactions import StoreState, write_settings
+from hierogram.storage.database.transactions import write_settings
 from hierogram.storage.events.feed import Events
 from hierogram.storage.exceptions import StoreUrlError
 from hierogram.storage.exports.exports import Exports
@@ -33,7 +33,7 @@ from hierogram.storage.pairs.ingest import Ingest
 from hierogram.storage.pairs.pairs import StoredPairs, withdraw
 from hierogram.storage.records.aligner import AlignerChange
 from hierogram.storage.records.columns import RuleDeltas
-from hierogram.storage.records.operations import StoreStatus
+from hierogram.storage.records.operations import StoreState, StoreStatus
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.schema.tables import store_state

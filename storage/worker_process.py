@@ -9,7 +9,6 @@ import io
 import os
 import pickle
 import resource
-import select
 import signal
 import subprocess
 import sys
@@ -19,8 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from socket import socket, socketpair
 from struct import Struct
-from typing import Any, BinaryIO, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from hierogram.storage.exceptions import StoreUnavailableError, WorkerProcessError
 
@@ -34,7 +34,6 @@ MEMORY_BYTES = 512 << 20
 SILENCE_TIMEOUT_SECONDS = 60.0
 
 _MAX_MESSAGE_BYTES = 1 << 28
-_PIPE_BYTES = 1 << 20
 _MAX_RUNS = 200
 """Number of runs after which a child is replaced, in case its libraries leak memory."""
 _PRIVATE_PREFIX = "HIEROGRAM_"
@@ -68,7 +67,7 @@ class WorkerProcess:
         self._silent_seconds = silent_seconds
         self._preloaded_modules = preloaded_modules
         self._process: subprocess.Popen[bytes] | None = None
-        self._pipes = (-1, -1)
+        self._socket: socket
         self._runs = 0
 
     @property
@@ -95,14 +94,14 @@ class WorkerProcess:
         was_running = self._process is not None
         try:
             try:
-                self._send(request, check)
+                self._send(request)
                 kind, content = self._message(check)
             except _EndedError:
                 if not was_running:
                     raise
                 # Start another process, because this process was killed while idle, for example when memory ran out.
                 self.close()
-                self._send(request, check)
+                self._send(request)
                 kind, content = self._message(check)
             while kind != _END:
                 if kind == _ITEM:
@@ -125,15 +124,12 @@ class WorkerProcess:
         if process is None:
             return
         process.kill()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.close()
+        self._socket.close()
         # Do not wait longer, because a process that hangs in the kernel ends only when the kernel returns.
         with suppress(subprocess.TimeoutExpired):
             process.wait(_KILL_SECONDS)
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self) -> None:
         """Start the process if it is not running. Raises `StoreUnavailableError`."""
         if self._process is not None and self._process.poll() is not None:
             self.close()
@@ -144,37 +140,35 @@ class WorkerProcess:
             except (OSError, RuntimeError) as error:
                 reason = getattr(error, "strerror", None) or error
                 raise StoreUnavailableError(f"cannot start a process ({reason}): try again in a moment") from error
-            assert self._process.stdin is not None
-            assert self._process.stdout is not None
-            self._pipes = self._process.stdin.fileno(), self._process.stdout.fileno()
-            for pipe in self._pipes:
-                os.set_blocking(pipe, False)
-        return self._process
 
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PRIVATE_PREFIX)}
         # Limit arenas and threads, because the buffers of each would use up the memory limit.
         environment |= {"MALLOC_ARENA_MAX": "1", "OPENBLAS_NUM_THREADS": "1"}
         environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
-        arguments = (os.getpid(), self._memory_bytes, *self._preloaded_modules)
-        return subprocess.Popen(
-            [sys.executable, "-P", "-c", f"from {__name__} import serve; serve{arguments}"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            pipesize=_PIPE_BYTES if sys.platform == "linux" else -1,
-            # Use another process group, so that signals from a terminal reach only the parent.
-            process_group=0,
-            env=environment,
-        )
+        self._socket, other_end = socketpair()
+        with other_end:
+            arguments = (other_end.fileno(), os.getpid(), self._memory_bytes, *self._preloaded_modules)
+            return subprocess.Popen(
+                [sys.executable, "-P", "-c", f"from {__name__} import serve; serve{arguments}"],
+                stdin=subprocess.DEVNULL,
+                # Discard the output of libraries.
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(other_end.fileno(),),
+                # Use another process group, so that signals from a terminal reach only the parent.
+                process_group=0,
+                env=environment,
+            )
 
-    def _send(self, request: bytes, check: Callable[[], None]) -> None:
+    def _send(self, request: bytes) -> None:
         self.start()
-        content = memoryview(_LENGTH.pack(len(request)) + request)
         try:
-            self._transfer(self._pipes[0], select.POLLOUT, content, os.write, check)
-        except BrokenPipeError:
+            self._socket.settimeout(SILENCE_TIMEOUT_SECONDS)
+            self._socket.sendall(_LENGTH.pack(len(request)) + request)
+        except TimeoutError:
+            raise self._stalled(SILENCE_TIMEOUT_SECONDS) from None
+        except ConnectionError:
             raise self._died() from None
 
     def _message(self, check: Callable[[], None]) -> tuple[int, Any]:
@@ -188,35 +182,27 @@ class WorkerProcess:
 
     def _bytes(self, size: int, check: Callable[[], None]) -> bytearray:
         content = bytearray(size)
-        view = memoryview(content)
-        self._transfer(self._pipes[1], select.POLLIN, view, lambda pipe, free: os.readv(pipe, [free]), check)
-        return content
-
-    def _transfer(
-        self,
-        pipe: int,
-        readiness: int,
-        remaining: memoryview,
-        transfer: Callable[[int, memoryview], int],
-        check: Callable[[], None],
-    ) -> None:
-        poll = select.poll()
-        poll.register(pipe, readiness)
+        remaining = memoryview(content)
+        self._socket.settimeout(_POLL_SECONDS)
         last_progress = self._unstarved_time()
         while remaining:
-            if not poll.poll(_POLL_SECONDS * 1000):
+            try:
+                received = self._socket.recv_into(remaining)
+            except TimeoutError:
                 check()
                 if self._unstarved_time() - last_progress > self._silent_seconds:
-                    raise WorkerProcessError(
-                        f"the child process made no progress for {self._silent_seconds:g} s and was killed"
-                    )
+                    raise self._stalled(self._silent_seconds) from None
                 continue
-            with suppress(BlockingIOError):
-                size = transfer(pipe, remaining)
-                if not size:
-                    raise self._died()
-                remaining = remaining[size:]
-                last_progress = self._unstarved_time()
+            except ConnectionError:
+                received = 0
+            if not received:
+                raise self._died()
+            remaining = remaining[received:]
+            last_progress = self._unstarved_time()
+        return content
+
+    def _stalled(self, seconds: float) -> WorkerProcessError:
+        return WorkerProcessError(f"the child process made no progress for {seconds:g} s and was killed")
 
     def _unstarved_time(self) -> float:
         """Return the monotonic time minus the process's waiting time for a processor, as reported by Linux."""
@@ -244,8 +230,8 @@ def set_resource_limit(resource_type: int, limit: int) -> None:
         resource.setrlimit(resource_type, (limit, limit))
 
 
-def serve(parent: int, memory_bytes: int, *preloaded_modules: str) -> None:
-    """Run the main loop of a child: serve requests on standard input until the process `parent` ends."""
+def serve(descriptor: int, parent: int, memory_bytes: int, *preloaded_modules: str) -> None:
+    """Run the main loop of a child: serve requests from a socket until the process `parent` ends."""
     # Ignore interrupts, write no core dump, and let the kernel kill this process first if memory runs out.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -261,17 +247,15 @@ def serve(parent: int, memory_bytes: int, *preloaded_modules: str) -> None:
     if os.getppid() != parent:
         os._exit(1)
     set_resource_limit(resource.RLIMIT_DATA, memory_bytes)
-    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", 0)
-    # Discard the output of libraries, so that it is not mixed with the results.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     for module in preloaded_modules:
         import_module(module)
-    while head := requests.read(_LENGTH.size):
-        [length] = _LENGTH.unpack(head)
-        _work(answers, requests.read(length), memory_bytes)
+    with socket(fileno=descriptor) as connection, connection.makefile("rb") as requests:
+        while head := requests.read(_LENGTH.size):
+            [length] = _LENGTH.unpack(head)
+            _work(connection, requests.read(length), memory_bytes)
 
 
-def _work(answers: BinaryIO, request: bytes, memory_bytes: int) -> None:
+def _work(connection: socket, request: bytes, memory_bytes: int) -> None:
     answered_at = time.monotonic()
 
     def answer(kind: int, content: object = None) -> None:
@@ -280,9 +264,8 @@ def _work(answers: BinaryIO, request: bytes, memory_bytes: int) -> None:
         # Disable pickle's memo, because the items share no objects, and the memo takes as long as all other work.
         pickler.fast = True
         pickler.dump((kind, content))
-        view = memoryview(_LENGTH.pack(message.tell()) + message.getvalue())
-        while view:
-            view = view[answers.write(view) :]
+        connection.sendall(_LENGTH.pack(message.tell()))
+        connection.sendall(message.getbuffer())
 
     def alive() -> None:
         nonlocal answered_at

@@ -40,7 +40,7 @@ from hierogram.samplers.kernel import Report
 from hierogram.storage.browsing.reader import literal
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.options import all_plain, from_plain
+from hierogram.storage.options import as_plain, from_plain
 from hierogram.storage.records.grammar import CountKind
 from hierogram.storage.records.pairs import UNALIGNED
 from hierogram.storage.store import Store
@@ -450,7 +450,7 @@ def _unchanged_version(store: Store, versions: Versions, options: ExportOptions,
     expected = {
         "grammar_position": store.grammar_position(),
         "hierogram": version("hierogram"),
-        "options": all_plain(plan.options),
+        "options": as_plain(plan.options, with_defaults=True),
         "format": plan.format.name,
         "compression": plan.compression.value,
         "filter_for_sha256": _test_set_digest(options),
@@ -541,7 +541,7 @@ def _write(store: Store, work: Path, plan: ExportPlan, report: Phases | None, pa
             model=settings.model,
             seed=settings.seed,
             settings=asdict(settings),
-            options=all_plain(options),
+            options=as_plain(options, with_defaults=True),
             format=plan.format.name,
             compression=plan.compression.value,
             features=[feature.name for feature in plan.features],

@@ -225,7 +225,7 @@ def find_job(store: Store, name: str) -> ExportJob:
 
 def list_jobs(store: Store) -> list[JobStatus]:
     """Return the status of all jobs, ordered by their next run."""
-    return job_statuses(store.job_states())
+    return job_statuses(store.jobs())
 
 
 def job_status(store: Store, name: str) -> JobStatus:

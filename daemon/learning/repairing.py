@@ -10,7 +10,7 @@ from hierogram.daemon.learning.verifying import JUMP, LEXICON, AlignerRow, RuleC
 from hierogram.daemon.progress import Steps
 from hierogram.storage.checks.repair import Repair
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records.aligner import AlignerChange, FertilityCounts
+from hierogram.storage.records.aligner import AlignerCounts, FertilityCounts
 from hierogram.storage.store import Store
 
 
@@ -112,8 +112,8 @@ def _repair_rules(repairs: Repair, comparison: RuleComparison, repaired: RepairR
     return []
 
 
-def _make_change(rows: list[AlignerRow]) -> AlignerChange:
-    change = AlignerChange()
+def _make_change(rows: list[AlignerRow]) -> AlignerCounts:
+    change = AlignerCounts()
     for (table, first, *second), stored, counted in rows:
         counts = (counted - stored).tolist()
         if table == LEXICON:

@@ -27,7 +27,7 @@ from hierogram.samplers.grammar.columns import Blobs, Texts, join_blobs, split_b
 from hierogram.samplers.grammar.keys import Matches, first_rows_by_key, match_keys
 from hierogram.storage.checks.spill import SLICES, Spill, open_spill, slice_ranges
 from hierogram.storage.exports.snapshot import Snapshot
-from hierogram.storage.records.aligner import AlignerChange, AlignerCounts, FertilityCounts
+from hierogram.storage.records.aligner import AlignerCounts, FertilityCounts
 from hierogram.storage.records.columns import NUMBERS, SIDES, RuleDeltas, StoredRules
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.store import Store
@@ -243,7 +243,7 @@ def _recount_links(snapshot: Snapshot, recount: Recount, links: Spill) -> None:
         _spill_counts(links, counts, stored=True)
 
 
-def _spill_counts(links: Spill, counts: AlignerChange | AlignerCounts, *, stored: bool) -> None:
+def _spill_counts(links: Spill, counts: AlignerCounts, *, stored: bool) -> None:
     keys = [f"{LEXICON}\0{source}\0{target}" for source, target, *_ in counts.lexicon]
     keys += [f"{row.side}\0{row.word}" for row in counts.words]
     keys += [f"{JUMP}\0{direction}\0{width}" for direction, width, _ in counts.jumps]

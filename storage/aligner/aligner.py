@@ -196,7 +196,7 @@ def change_alignments(transaction: WriteTransaction, change: AlignerChange) -> N
     add_aligner_counts(transaction, change)
 
 
-def add_aligner_counts(transaction: WriteTransaction, change: AlignerChange) -> None:
+def add_aligner_counts(transaction: WriteTransaction, change: AlignerCounts) -> None:
     """Add to the aligner's counts, and delete rows without counts. Negative counts raise `StoreError`."""
     changed: list[tuple[Table, Table, Sequence[Row]]] = [
         (aligner_lexicon, staged_lexicon, change.lexicon),
@@ -239,8 +239,8 @@ def _set_alignments(transaction: WriteTransaction, change: AlignerChange) -> Non
     if sum(states.values()) != len(change.alignments):
         raise StoreError("a pair was withdrawn while it was aligned: run the alignment again")
     fresh = states.get(UNALIGNED, 0)
-    transaction.state.count_pairs(UNALIGNED, -fresh)
-    transaction.state.count_pairs(WAITING, fresh)
+    transaction.state.add(UNALIGNED, -fresh)
+    transaction.state.add(WAITING, fresh)
     is_staged = sentence_pairs.c.id == staged_alignments.c.pair_id
     values = {name: staged_alignments.c[name] for name in ("alignment", "link_probabilities")}
     transaction.connection.execute(update(sentence_pairs).values(**values, aligned_by=ALIGNER).where(is_staged))
@@ -285,19 +285,19 @@ _SELECT_JUMPS = "SELECT direction, width, count FROM aligner_jumps"
 
 def iterate_aligner_counts(connection: Connection) -> Iterator[AlignerCounts]:
     """Yield all counts of the aligner in parts."""
-    yield AlignerCounts([], [], read_rows(connection, _SELECT_JUMPS))
+    yield AlignerCounts(jumps=read_rows(connection, _SELECT_JUMPS))
     options = {"yield_per": _ROWS_PER_PART}
     for rows in connection.execute(text(_SELECT_LEXICON), execution_options=options).partitions():
-        yield AlignerCounts([(*row,) for row in rows], [], [])
+        yield AlignerCounts(lexicon=[(*row,) for row in rows])
     for rows in connection.execute(text(_SELECT_WORDS), execution_options=options).partitions():
-        yield AlignerCounts([], [FertilityCounts._make(row) for row in rows], [])
+        yield AlignerCounts(words=[FertilityCounts._make(row) for row in rows])
 
 
 def aligner_counts(
     connection: Connection, names: Sequence[SideNames], jumps: list[tuple[str, int, int]] | None = None
 ) -> AlignerCounts:
     """Return the counts within each set of names, and the counts of jumps, which are read unless given."""
-    counts = AlignerCounts([], [], read_rows(connection, _SELECT_JUMPS) if jumps is None else jumps)
+    counts = AlignerCounts(jumps=read_rows(connection, _SELECT_JUMPS) if jumps is None else jumps)
     if names:
         few = sum(len(sources) * len(targets) for sources, targets in names) <= _MAX_LOOKUPS
         # Unary + keeps SQLite from probing the index once for each combination of source and target word.
@@ -326,14 +326,10 @@ def link_rows() -> Select[tuple[object, ...]]:
 
 
 def _known_links(connection: Connection, ids: Collection[int]) -> dict[int, KnownLinks]:
-    fixed: dict[int, set[Link]] = {}
-    forbidden: dict[int, set[Link]] = {}
+    links: dict[int, dict[bool, list[Link]]] = {}
     for row in rows_with(connection, select(human_links), human_links.c.pair_id, ids):
-        (fixed if row.fixed else forbidden).setdefault(row.pair_id, set()).add((row.source, row.target))
-    return {
-        pair_id: KnownLinks(frozenset(fixed.get(pair_id, ())), frozenset(forbidden.get(pair_id, ())))
-        for pair_id in sorted(fixed.keys() | forbidden.keys())
-    }
+        links.setdefault(row.pair_id, {True: [], False: []})[row.fixed].append((row.source, row.target))
+    return {pair_id: KnownLinks(frozenset(found[True]), frozenset(found[False])) for pair_id, found in links.items()}
 
 
 def _known_links_of_texts(connection: Connection, texts: Sequence[Texts]) -> dict[Texts, KnownLinks]:

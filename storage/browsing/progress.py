@@ -3,7 +3,7 @@
 from typing import Any
 
 from hierogram.storage.browsing.reader import ReadTransaction
-from hierogram.storage.exports.exports import JOB_STATES, JobRow, read_job_states
+from hierogram.storage.exports.exports import JOBS, JobRow, read_jobs
 from hierogram.storage.grammar.rules import read_status
 from hierogram.storage.records.operations import StoreStatus
 
@@ -92,5 +92,5 @@ def recent_failures(transaction: ReadTransaction) -> dict[str, list[dict[str, An
 
 def scheduled_jobs(transaction: ReadTransaction) -> list[JobRow]:
     """Return the scheduled export jobs with their runs, ordered by the time of the next run."""
-    transaction.statements.append(JOB_STATES)
-    return read_job_states(transaction.connection)
+    transaction.statements.append(JOBS)
+    return read_jobs(transaction.connection)

@@ -25,8 +25,9 @@ from hierogram.storage.database.connection import (
 )
 from hierogram.storage.database.migration import check_schema
 from hierogram.storage.database.postgres import set_locally
-from hierogram.storage.database.transactions import StoreState, read_rows, read_settings, read_state
+from hierogram.storage.database.transactions import read_rows, read_settings, read_state
 from hierogram.storage.database.untrusted_sql import allow_reading, restrict, time_limit_error
+from hierogram.storage.records.operations import StoreState
 from hierogram.storage.records.settings import Settings
 
 _STEPS_PER_CHECK = 20_000

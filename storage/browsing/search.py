@@ -8,10 +8,10 @@ from typing import Annotated, Any, NamedTuple
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES, find_grammar_kind
 from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.browsing.reader import ReadTransaction, Value, inline_parameters
+from hierogram.storage.grammar.rules import RULE_COLUMNS, select_with_totals, side_totals
 from hierogram.storage.options import Option
 from hierogram.storage.pairs.vocabulary import KnownWord, fold, known_words, readings, spellings
 from hierogram.storage.records.grammar import RuleRow
-from hierogram.storage.records.uncertainty import standard_error_sql
 
 GAP = "_"
 """Placeholder for one or more symbols. A word of the same spelling is typed with a backslash."""
@@ -85,11 +85,6 @@ _MAX_USES = 1 << 53
 
 MAX_RANKED = 2_000
 """Maximum number of rules that are sorted by probability. Less used rules are omitted."""
-
-_COLUMNS = (
-    "r.id, r.source, r.target, r.count, r.expected_uses, r.expected_uses_variance, r.length, r.scope, r.nonterminals,"
-    " r.hiero"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -357,11 +352,11 @@ def _by_use(conditions: str, after: PagePosition | None, values: dict[str, Value
             "\n           AND (r.expected_uses < :last_uses OR (r.expected_uses = :last_uses AND r.id > :last_id))"
         )
     return f"""WITH found AS MATERIALIZED (
-        SELECT {_COLUMNS}
+        SELECT {RULE_COLUMNS}
           FROM {conditions}
          ORDER BY r.expected_uses DESC, r.id
          LIMIT :most),
-{_with_totals("")}
+{select_with_totals()}
  ORDER BY f.expected_uses DESC, f.id"""
 
 
@@ -383,7 +378,7 @@ def _by_probability(
           FROM {conditions}
          ORDER BY r.expected_uses DESC, r.id
          LIMIT {MAX_RANKED}),
-     sides AS MATERIALIZED ({_totals(side, "matched")}),
+     sides AS MATERIALIZED ({side_totals(side, "matched")}),
      best AS (
         SELECT p.id, p.p
           FROM (SELECT m.id, m.expected_uses, m.expected_uses / s.total AS p
@@ -392,26 +387,8 @@ def _by_probability(
          ORDER BY {order}
          LIMIT :most),
      found AS MATERIALIZED (
-        SELECT {_COLUMNS}, b.p
+        SELECT {RULE_COLUMNS}, b.p
           FROM best AS b
           JOIN rules AS r ON r.id = b.id),
-{_with_totals(", f.p")}
+{select_with_totals(columns=", f.p")}
  ORDER BY {order.replace("p.", "f.")}"""
-
-
-def _totals(side: str, relation: str) -> str:
-    """Return SQL for the total expected uses of each distinct `side` in a relation."""
-    return f"""
-        SELECT d.{side}, (SELECT sum(r.expected_uses) FROM rules AS r WHERE r.{side} = d.{side}) AS total
-          FROM (SELECT DISTINCT {side} FROM {relation}) AS d"""
-
-
-def _with_totals(columns: str) -> str:
-    return f"""     sources AS MATERIALIZED ({_totals(SOURCE, "found")}),
-     targets AS MATERIALIZED ({_totals(TARGET, "found")})
-SELECT f.id, f.source, f.target, f.expected_uses, {standard_error_sql("f.")} AS expected_uses_error,
-       f.count, f.length, f.scope, f.nonterminals, f.hiero,
-       f.expected_uses / s.total AS p_target_given_source, f.expected_uses / t.total AS p_source_given_target{columns}
-  FROM found AS f
-  JOIN sources AS s ON s.source = f.source
-  JOIN targets AS t ON t.target = f.target"""

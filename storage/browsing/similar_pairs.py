@@ -140,14 +140,15 @@ def _pairs_by_word(
     blocks = range(max(0, last + 1 - _MAX_BLOCKS), last + 1)
     frequent = [word.id for word in words.values() if word.count > _MAX_CANDIDATES]
     rare = [word.id for word in words.values() if 0 < word.count <= _MAX_CANDIDATES]
-    rows = _read_blocks(transaction, rare, blocks) + _read_blocks(transaction, frequent, blocks[-_LAST_BLOCKS:])
+    rows = read_blocks(transaction, rare, blocks) + read_blocks(transaction, frequent, blocks[-_LAST_BLOCKS:])
     pairs_by_word: dict[int, list[NDArray[np.int64]]] = {}
     for block, word, content in rows:
         pairs_by_word.setdefault(word, []).append(decode_pairs(block, content))
     return {word: np.concatenate(parts)[-_MAX_CANDIDATES:] for word, parts in pairs_by_word.items()}
 
 
-def _read_blocks(transaction: ReadTransaction, words: Sequence[int], blocks: range) -> list[tuple[int, int, bytes]]:
+def read_blocks(transaction: ReadTransaction, words: Sequence[int], blocks: range) -> list[tuple[int, int, bytes]]:
+    """Return the rows of the pair index as (block, word id, encoded pairs), in block order."""
     if not words or not blocks:
         return []
     word_list, block_list = (", ".join(map(str, numbers)) for numbers in (words, blocks))

@@ -79,12 +79,12 @@ class SqlRunner:
         self._file = None if file is None else str(file.absolute())
         self._connect: dict[str, Any] = {}
         self._settings = ""
-        self.refusal: str | None = _NO_SQL_URL if self._file is None and sql_url is None else None
-        if self._file is None and sql_url is not None:
-            self.refusal = _WRONG_SQL_URL
+        self.refusal: str | None = None
+        if self._file is None:
+            self.refusal = _NO_SQL_URL if sql_url is None else _WRONG_SQL_URL
             # Do not show errors, because their messages may contain the password.
             with suppress(StoreUrlError, ValueError):
-                role = parse_url(sql_url)
+                role = parse_url(sql_url or "")
                 if role.get_backend_name() == POSTGRES:
                     self._connect = connection_arguments(
                         role, application_name="hierogram-sql", connect_timeout=_CONNECT_SECONDS

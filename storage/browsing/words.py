@@ -10,6 +10,7 @@ from typing import NamedTuple
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, find_grammar_kind
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import UsedRule
+from hierogram.storage.browsing.similar_pairs import read_blocks
 from hierogram.storage.pairs.pairs import pairs_by_id
 from hierogram.storage.pairs.vocabulary import POSITION_BITS, decode_pairs, known_words
 from hierogram.storage.records.pairs import PairRow
@@ -20,6 +21,7 @@ SAMPLED_PAIRS = 10_000
 _MAX_COLLOCATES = 100
 _LATEST_PAIRS = 20_000
 _LATEST_AT_ONCE = 2_000
+_BLOCKS_AT_ONCE = 16
 
 
 class Collocate(NamedTuple):
@@ -181,24 +183,12 @@ def _is_indexed(transaction: ReadTransaction, side: str) -> bool:
 
 
 def _latest_by_index(transaction: ReadTransaction, token: str, limit: int) -> list[int]:
-    rows = transaction.rows(
-        f"""WITH RECURSIVE blocks(block) AS (
-        SELECT CAST({transaction.state().last_pair_id >> POSITION_BITS} AS INTEGER)
-     UNION ALL
-        SELECT block - 1 FROM blocks WHERE block > 0)
-SELECT w.block, w.pairs
-  FROM blocks AS b
-  {"JOIN" if transaction.postgres else "CROSS JOIN"} pair_words AS w ON w.block = b.block
-   AND w.word_id = (SELECT id FROM vocabulary WHERE token = :token AND side = '{SOURCE}')
- ORDER BY w.block DESC
- LIMIT :most""",
-        False,
-        token=token,
-        most=limit,
-    )
+    words = [word.id for word in known_words(transaction.connection, [token])[SOURCE].values()]
     pair_ids: list[int] = []
-    for block, content in rows:
-        pair_ids += decode_pairs(block, bytes(content))[::-1].tolist()
+    for last in range(transaction.state().last_pair_id >> POSITION_BITS, -1, -_BLOCKS_AT_ONCE):
+        rows = read_blocks(transaction, words, range(max(0, last + 1 - _BLOCKS_AT_ONCE), last + 1))
+        for block, _, content in reversed(rows):
+            pair_ids += decode_pairs(block, content)[::-1].tolist()
         if len(pair_ids) >= limit:
             break
     return sorted(pair_ids[:limit])

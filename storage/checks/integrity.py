@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,7 @@ from hierogram.storage.checks.spill import SLICES, Spill, open_spill, slice_rang
 from hierogram.storage.database.transactions import largest_id, read_grammar_kind, read_settings, read_state
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.grammar.counts import IDS_PER_RANGE, stored_rules
-from hierogram.storage.grammar.indexes import (
-    RuleWords,
-    compare_runs,
-    distinct,
-    is_indexed_by_words,
-    make_run,
-    stored_runs,
-)
+from hierogram.storage.grammar.indexes import RuleWords, distinct, is_indexed_by_words, key_fingerprints, stored_runs
 from hierogram.storage.options import OptionError, check
 from hierogram.storage.pairs.ingest import wrong_identities
 from hierogram.storage.pairs.vocabulary import fold, known_words, wrong_blocks
@@ -86,9 +79,9 @@ _PROBLEM_QUERIES = {
         SELECT p.id FROM sentence_pairs AS p
          WHERE (p.state = 'unaligned') <> (p.aligned_by = 'none')
             OR (p.aligned_by = 'none' AND p.alignment <> '')""",
-    "pairs that the aligner has aligned, but that have no row in the table pair_links": """
-        SELECT p.id FROM sentence_pairs AS p
-         WHERE p.aligned_by = 'aligner' AND NOT EXISTS (SELECT 1 FROM pair_links AS l WHERE l.pair_id = p.id)""",
+    "pairs that the aligner has aligned, but that have no row in the table pair_links": (
+        _orphans("sentence_pairs.id", "pair_links.pair_id", "id") + " AND aligned_by = 'aligner'"
+    ),
     "links without a pair, or of a pair without an alignment": """
         SELECT l.pair_id FROM pair_links AS l LEFT JOIN sentence_pairs AS p ON p.id = l.pair_id
          WHERE p.id IS NULL OR p.state = 'unaligned'""",
@@ -186,10 +179,10 @@ def _wrong_totals(connection: Connection) -> Iterator[str]:
             yield f"store_state.{name} is {state[name]}, but id {number} is in use"
 
 
-_WORD = np.dtype([("stored", np.bool_), ("number", np.int64), ("count", np.int64)])
-"""Word count. `number` is the id of a word of the vocabulary (`stored`), or orders words of pairs."""
-_ENTRY = np.dtype([("run", np.int32), ("fingerprint", np.uint32), ("rule", np.int64)])
-"""Entry of the index of rules by key, with the number of its run."""
+_WORD = np.dtype([("id", np.int64), ("count", np.int64)])
+"""Count of a word: stored with its id in the vocabulary, or counted in pairs (`id` is 0)."""
+_ENTRY = np.dtype([("fingerprint", np.uint32), ("rule", np.int64)])
+"""Entry of the index of rules by key. The id of a deleted rule is negative."""
 
 
 def word_differences(
@@ -198,11 +191,10 @@ def word_differences(
     """Compare the vocabulary's counts with the tokens of pairs, and its folded forms with its words.
 
     Returns three lists: (id, name, correct count) of words with a wrong count, (side, token, count) of words missing
-    from the vocabulary, and (id, name, correct form) of words with a wrong folded form. Missing words are in the order
-    of first occurrence, source words first.
+    from the vocabulary, and (id, name, correct form) of words with a wrong folded form. All lists are sorted.
     """
     wrong: list[tuple[int, str, int]] = []
-    missing: list[tuple[int, str, str, int]] = []
+    missing: list[tuple[str, str, int]] = []
     unfolded: list[tuple[int, str, str]] = []
     with open_spill(_WORD, 1) as words:
         for side in read_grammar_kind(connection).pair_words:
@@ -216,44 +208,38 @@ def word_differences(
                 if row.folded != form
             ]
             names = [(side, token) for _, side, token, _, _ in rows]
-            _spill_words(words, names, [(True, word_id, count) for word_id, _, _, count, _ in rows])
+            _spill_words(words, names, [(word_id, count) for word_id, _, _, count, _ in rows])
         for first, last in slice_ranges([words], _WORDS_AT_ONCE):
             numbers, [texts] = words.read(first, last)
             stored: dict[bytes, tuple[int, int]] = {}
-            counted: dict[bytes, tuple[int, int]] = {}
-            for name, (is_stored, number, count) in zip(split_blobs(texts), numbers.tolist(), strict=True):
-                if is_stored:
-                    stored[name] = number, count
+            counted = Counter[bytes]()
+            for name, (word_id, count) in zip(split_blobs(texts), numbers.tolist(), strict=True):
+                if word_id:
+                    stored[name] = word_id, count
                 else:
-                    first_row, before = counted.get(name, (number, 0))
-                    counted[name] = first_row, before + count
+                    counted[name] += count
             for name, (word_id, count) in stored.items():
-                _, correct_count = counted.pop(name, (0, 0))
+                correct_count = counted.pop(name, 0)
                 if correct_count != count:
                     side, token = _split_name(name)
                     wrong.append((word_id, f"{token} ({side})", correct_count))
-            missing += [(first_row, *_split_name(name), count) for name, (first_row, count) in counted.items()]
-    # Sort by side first, because each side has its own order of first occurrence.
-    missing.sort(key=lambda word: (word[1] != SOURCE, word[0]))
-    return sorted(wrong), [(side, token, count) for _, side, token, count in missing], unfolded
+            missing += [(*_split_name(name), count) for name, count in counted.items()]
+    return sorted(wrong), sorted(missing), unfolded
 
 
 def _count_words(connection: Connection, side: str, words: Spill) -> None:
-    spilled = 0
-    counted: Counter[str] = Counter()
+    counted = Counter[str]()
     texts = connection.scalars(_streamed(f"SELECT {side} FROM sentence_pairs ORDER BY id"))
     for partition in chain(texts.partitions(), [None]):
         if partition is not None:
             counted.update(" ".join(partition).split(" "))
         if partition is None or len(counted) > _WORDS_AT_ONCE:
             counted.pop("", None)
-            numbered = enumerate(counted.values(), spilled)
-            _spill_words(words, [(side, token) for token in counted], [(False, *numbers) for numbers in numbered])
-            spilled += len(counted)
+            _spill_words(words, [(side, token) for token in counted], [(0, count) for count in counted.values()])
             counted.clear()
 
 
-def _spill_words(words: Spill, names: Sequence[tuple[str, str]], rows: Sequence[tuple[bool, int, int]]) -> None:
+def _spill_words(words: Spill, names: Sequence[tuple[str, str]], rows: Sequence[tuple[int, int]]) -> None:
     slices = np.fromiter((hash(name) % SLICES for name in names), np.int64, len(names))
     order = np.argsort(slices, kind="stable")
     texts = join_blobs([f"{names[k][0]} {names[k][1]}".encode() for k in order.tolist()])
@@ -286,8 +272,8 @@ def index_differences(connection: Connection, report: Callable[[StoredRules], No
     wrong_indexes = WrongIndexes([], [], [], [])
     with open_spill(np.dtype(np.int64)) as word_entries, open_spill(_ENTRY) as key_entries:
         largest_word = _spill_word_entries(connection, word_entries, last_rule.bit_length(), width)
-        for number, run in enumerate(stored_runs(connection)):
-            _spill_run(key_entries, number, run, width)
+        for run in stored_runs(connection):
+            _spill_run(key_entries, run, width)
         # Give words missing from the vocabulary an id without entries, so that rules with these words are reported.
         unknown = 1 + max(largest_id(connection, "vocabulary"), largest_word)
         for part in range(SLICES):
@@ -298,10 +284,8 @@ def index_differences(connection: Connection, report: Callable[[StoredRules], No
             report(stored)
             words = RuleWords(read_grammar_kind(connection), partial(_look_up_words, connection, unknown), last_rule)
             of_words = _word_differences(words, stored, np.sort(word_entries.read(part, part + 1)[0]))
-            rows, _ = key_entries.read(part, part + 1)
-            entries_by_run = ((number, rows[rows["run"] == number]) for number in np.unique(rows["run"]).tolist())
-            runs = ((number, make_run(entries["fingerprint"], entries["rule"])) for number, entries in entries_by_run)
-            of_keys = compare_runs(runs, stored.ids, stored.rules.keys)
+            entries, _ = key_entries.read(part, part + 1)
+            of_keys = _key_differences(stored, entries, first)
             for rule_ids, found in zip(wrong_indexes, (*of_words, *of_keys), strict=True):
                 rule_ids += found
     return wrong_indexes
@@ -327,12 +311,11 @@ def _spill_word_entries(connection: Connection, word_entries: Spill, bits: int, 
     return largest
 
 
-def _spill_run(entries: Spill, number: int, run: KeyRun, width: int) -> None:
+def _spill_run(entries: Spill, run: KeyRun, width: int) -> None:
     for first in range(0, len(run.rule_ids), _ENTRIES_AT_ONCE):
         ids = run.rule_ids[first : first + _ENTRIES_AT_ONCE]
         rows = np.empty(len(ids), _ENTRY)
-        rows["run"], rows["rule"] = number, ids
-        rows["fingerprint"] = run.fingerprints[first : first + _ENTRIES_AT_ONCE]
+        rows["fingerprint"], rows["rule"] = run.fingerprints[first : first + _ENTRIES_AT_ONCE], ids
         slices = np.minimum(np.abs(ids) // width, SLICES - 1)
         order = np.argsort(slices, kind="stable")
         entries.add(slices[order], rows[order])
@@ -350,6 +333,16 @@ def _word_differences(
     differing = distinct(words.rule_ids(np.setxor1d(correct_entries, word_entries, assume_unique=True)))
     is_stored = np.isin(differing, stored.ids)
     return differing[~is_stored].tolist(), differing[is_stored].tolist()
+
+
+def _key_differences(stored: StoredRules, entries: NDArray[Any], first: int) -> tuple[list[int], list[int]]:
+    """Return the ids of rules missing from the key index, and of its entries without a rule, ascending."""
+    # Pack rule id, from the first id of the range, and fingerprint into one number.
+    packed = (np.abs(entries["rule"]) - first) << 32 | entries["fingerprint"]
+    indexed = np.setdiff1d(packed[entries["rule"] > 0], packed[entries["rule"] < 0])
+    correct = (stored.ids - first) << 32 | key_fingerprints(stored.rules.keys)
+    missing, stale = np.setdiff1d(correct, indexed), np.setdiff1d(indexed, correct)
+    return ((missing >> 32) + first).tolist(), ((stale >> 32) + first).tolist()
 
 
 def _wrong_indexes(connection: Connection, report: Callable[[StoredRules], None]) -> Iterator[str]:

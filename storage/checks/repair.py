@@ -21,7 +21,7 @@ from hierogram.storage.grammar.changes import insert_rule_words, insert_rules, m
 from hierogram.storage.grammar.indexes import rebuild_runs
 from hierogram.storage.grammar.rules import count_restarts
 from hierogram.storage.pairs.vocabulary import fold, rebuild_blocks, wrong_blocks
-from hierogram.storage.records.aligner import AlignerChange
+from hierogram.storage.records.aligner import AlignerCounts
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.schema.tables import store_state, vocabulary
 
@@ -153,7 +153,7 @@ class Repair:
                 self._execute(f"DELETE FROM {table}")
             self._execute("DELETE FROM reported_rules WHERE rule_id NOT IN (SELECT id FROM rules)")
 
-    def repair_aligner(self, change: AlignerChange) -> None:
+    def repair_aligner(self, change: AlignerCounts) -> None:
         """Correct the aligner's counts by the given changes."""
         add_aligner_counts(self._transaction, change)
 

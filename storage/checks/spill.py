@@ -60,41 +60,34 @@ class Spill:
 
     def read(self, first: int, last: int) -> tuple[Rows, list[Blobs]]:
         """Return the rows of the slices `first` to `last` - 1 and their texts, in the order of insertion."""
-        size = int(self.sizes[first:last].sum())
-        rows = np.empty(size, self._dtype)
-        lengths = np.zeros((self._text_columns, size + 1), np.int64)
-        contents: list[list[NDArray[np.uint8]]] = [[] for _ in range(self._text_columns)]
-        done = 0
+        rows = [np.zeros(0, self._dtype)]
+        lengths = [[np.zeros(1, np.int64)] for _ in range(self._text_columns)]
+        contents = [[np.zeros(0, np.uint8)] for _ in range(self._text_columns)]
         for chunk in self._chunks:
             begin, number = int(chunk.rows[first]), int(chunk.rows[last]) - int(chunk.rows[first])
             if not number:
                 continue
             chunk_size, offset = int(chunk.rows[-1]), chunk.start
-            self._read(offset + begin * self._dtype.itemsize, rows[done : done + number])
+            rows.append(self._read(offset + begin * self._dtype.itemsize, number, self._dtype))
             offset += chunk_size * self._dtype.itemsize
             for k, bounds in enumerate(chunk.texts):
-                row_lengths = np.empty(number, _LENGTH)
-                self._read(offset + begin * _LENGTH.itemsize, row_lengths)
-                lengths[k, done + 1 : done + number + 1] = row_lengths
+                lengths[k].append(self._read(offset + begin * _LENGTH.itemsize, number, _LENGTH))
                 offset += chunk_size * _LENGTH.itemsize
-                content = np.empty(int(bounds[last]) - int(bounds[first]), np.uint8)
-                self._read(offset + int(bounds[first]), content)
-                contents[k].append(content)
+                size = int(bounds[last]) - int(bounds[first])
+                contents[k].append(self._read(offset + int(bounds[first]), size, np.dtype(np.uint8)))
                 offset += int(bounds[-1])
-            done += number
-        empty = np.zeros(0, np.uint8)
         texts = [
-            Blobs(np.concatenate([empty, *content]), np.cumsum(ends))
+            Blobs(np.concatenate(content), np.cumsum(np.concatenate(ends)))
             for content, ends in zip(contents, lengths, strict=True)
         ]
-        return rows, texts
+        return np.concatenate(rows), texts
 
     def _write(self, column: Rows) -> None:
         self._file.write(np.ascontiguousarray(column).view(np.uint8).data)
 
-    def _read(self, offset: int, column: Rows) -> None:
+    def _read(self, offset: int, number: int, dtype: np.dtype[Any]) -> Rows:
         self._file.seek(offset)
-        self._file.readinto(column.view(np.uint8).data)
+        return np.frombuffer(self._file.read(number * dtype.itemsize), dtype)
 
 
 def slice_ranges(spills: Sequence[Spill], max_rows: int) -> Iterator[tuple[int, int]]:

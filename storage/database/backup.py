@@ -10,6 +10,7 @@ from secrets import token_hex
 
 from sqlalchemy import Connection, make_url
 
+from hierogram.storage.database.connection import sync
 from hierogram.storage.database.postgres import PREPARE, SECRETS
 from hierogram.storage.exceptions import StoreError
 
@@ -25,10 +26,10 @@ def back_up(connection: Connection, target: Path, report: Callable[[int, int], N
     try:
         temporary.open("xb").close()
         _copy(source, temporary, report)
-        _sync(temporary)
+        sync(temporary)
         size = temporary.stat().st_size
         temporary.replace(target)
-        _sync(target.parent)
+        sync(target.parent)
     except (sqlite3.DatabaseError, OSError) as error:
         if isinstance(error, sqlite3.Error) and "malformed" in str(error):
             raise StoreError(_damaged(str(error))) from error
@@ -62,14 +63,6 @@ def _copy(source: sqlite3.Connection, file: Path, report: Callable[[int, int], N
 
 def _damaged(reason: str) -> str:
     return f"the file of the store is damaged ({reason}), so no backup was written: restore an older backup"
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def postgres_commands(url: str, file: str) -> tuple[str, str]:

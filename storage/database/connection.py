@@ -16,11 +16,12 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock, Thread, Timer
+from threading import Lock, Timer
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -79,9 +80,6 @@ _READERS_MB = 64
 
 _MAX_ROWS = 60_000
 """Number of changed rows between copies of the log, so low that commits rarely copy it themselves."""
-
-_FIRST_ROWS = 1_000
-"""Number of changed rows before the first copy. The number doubles with each copy, up to `_MAX_ROWS`."""
 
 _SOON_SECONDS = 1.0
 _SOON_BYTES = 4 << 20
@@ -166,6 +164,15 @@ def wal_bytes(path: str) -> int:
         return 0
 
 
+def sync(path: str | Path) -> None:
+    """Sync a file or folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class Checkpoints:
     """Thread that syncs and copies a log, so that commits of the sampler do not wait for the disk."""
 
@@ -173,11 +180,10 @@ class Checkpoints:
         self._path = path
         self._check = check
         """Callback that raises `StoreUnavailableError` if the file was deleted or replaced."""
-        self._copies = 0
         self._copied_at = time.monotonic()
         self._copied_size = 0
         self._lock = Lock()
-        self._thread: Thread | None = None
+        self._thread: ThreadPoolExecutor | None = None
         self._timer: Timer | None = None
         self._changes = 0
         self._must_copy = False
@@ -191,11 +197,10 @@ class Checkpoints:
                 # Restart from 0, because a smaller number is from another connection, and each connection starts at 0.
                 self._changes = 0
             size, now = wal_bytes(self._path), time.monotonic()
-            many_changes = changes - self._changes >= min(_FIRST_ROWS << min(self._copies, 16), _MAX_ROWS)
-            if many_changes or now - self._copied_at >= _MAX_SECONDS or size - self._copied_size >= _MAX_GROWTH:
+            is_long_ago = now - self._copied_at >= _MAX_SECONDS
+            if is_long_ago or changes - self._changes >= _MAX_ROWS or size - self._copied_size >= _MAX_GROWTH:
                 self._must_copy = True
                 self._changes, self._copied_at, self._copied_size = changes, now, size
-                self._copies += 1
             self._copied_size = min(self._copied_size, size)
             self._must_sync |= not synced
             if self._must_copy or self._must_sync:
@@ -211,20 +216,17 @@ class Checkpoints:
     def close(self) -> None:
         """Wait for work in progress, and cancel copies that are due later."""
         with self._lock:
-            thread, timer, self._timer = self._thread, self._timer, None
+            thread, timer, self._thread, self._timer = self._thread, self._timer, None, None
         if timer is not None:
             timer.cancel()
         if thread is not None:
-            thread.join()
+            thread.shutdown()
 
     def _start_work(self) -> None:
-        if self._thread is not None and self._thread.is_alive():
-            return
-        thread = Thread(target=self._work, name="hierogram-checkpoint")
         # Ignore the error if no thread can start, because the commit is valid and the next commit retries.
         with suppress(RuntimeError):
-            thread.start()
-            self._thread = thread
+            self._thread = self._thread or ThreadPoolExecutor(1, "hierogram-checkpoint")
+            self._thread.submit(self._work)
 
     def _start_timer(self, seconds: float) -> None:
         timer = Timer(seconds, self._copy_later)
@@ -243,22 +245,18 @@ class Checkpoints:
             self._start_work()
 
     def _work(self) -> None:
-        while True:
-            with self._lock:
-                copy, sync = self._must_copy, self._must_sync
-                self._must_copy = self._must_sync = False
-                if not (copy or sync):
-                    self._thread = None
-                    return
-            # Ignore errors, because the next transaction reports a deleted or replaced file, and after other errors the
-            # log still has all commits, so a later copy can retry.
-            with suppress(sqlite3.Error, OSError, StoreUnavailableError):
-                # Check first, because opening the path of a deleted or replaced file would create or change a file.
-                self._check()
-                if copy:
-                    self._copy()
-                else:
-                    self._sync()
+        with self._lock:
+            must_copy, must_sync = self._must_copy, self._must_sync
+            self._must_copy = self._must_sync = False
+        # Ignore errors, because the next transaction reports a deleted or replaced file, and after other errors the log
+        # still has all commits, so a later copy can retry.
+        with suppress(sqlite3.Error, OSError, StoreUnavailableError):
+            # Check first, because opening the path of a deleted or replaced file would create or change a file.
+            self._check()
+            if must_copy:
+                self._copy()
+            elif must_sync:
+                self._sync()
 
     def _copy(self) -> None:
         # A checkpoint syncs the log first. The log can restart only if all its pages were copied, so repeat the copy
@@ -272,16 +270,12 @@ class Checkpoints:
                 before = pages
 
     def _sync(self) -> None:
-        # Closing the descriptor would free this process's locks on the log, but SQLite does not lock the log.
-        log = os.open(f"{self._path}-wal", os.O_RDWR)
-        try:
-            os.fsync(log)
-        finally:
-            os.close(log)
+        # Closing the descriptor frees this process's locks on the file, but SQLite does not lock the log.
+        sync(f"{self._path}-wal")
 
 
 class _OpenFiles:
-    """Identity (device and inode) of the database file and log that an engine has open.
+    """Identity (device and inode) of the database file, log and index of the log that an engine has open.
 
     SQLite keeps writing to a renamed database file and to a deleted log, and these commits are lost. So every
     transaction checks both files before it begins, and a write transaction also before and after its commit.
@@ -289,19 +283,16 @@ class _OpenFiles:
 
     def __init__(self, url: URL) -> None:
         self._shown = hide_password(url)
-        self._paths = [f"{sqlite_file(url)}{ending}" for ending in ("", "-wal")]
-        self._index = f"{sqlite_file(url)}-shm"
+        self._paths = [f"{sqlite_file(url)}{ending}" for ending in ("", "-wal", "-shm")]
         self._lock = Lock()
         self._open = 0
         self._found: list[tuple[int, int] | None] = []
-        self._found_index: tuple[int, int] | None = None
 
     def opened(self, _connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
         """Record the files when the first connection opens."""
         with self._lock:
             if self._open == 0:
                 self._found = list(map(_inode, self._paths))
-                self._found_index = _inode(self._index)
             self._open += 1
 
     def closed(self, _connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
@@ -316,14 +307,15 @@ class _OpenFiles:
             present = list(map(_inode, self._paths))
             # Record files that did not exist before, because a new store has a log only after its first statement.
             self._found = [before or now for before, now in zip(self._found, present, strict=True)]
-            self._found_index = self._found_index or _inode(self._index)
-            expected, index = self._found, self._found_index
-        if present == expected:
+            expected = self._found
+        if present[:2] == expected[:2]:
             return
         remedy = "restore the file, and start again"
-        if connection is not None and present[0] == expected[0] and self._copy_deleted_log(connection, index):
+        # Another process may have written if it has created another index of the log.
+        same_writer = present[0] == expected[0] and present[2] in (expected[2], None)
+        if connection is not None and same_writer and self._copy_deleted_log(connection):
             remedy = f"and start again (the commits in the log were copied into {self._paths[0]})"
-        for path, before, now in zip(self._paths, expected, present, strict=True):
+        for path, before, now in zip(self._paths[:2], expected, present, strict=False):
             if now != before:
                 change = "was deleted" if now is None else "was replaced"
                 raise StoreUnavailableError(
@@ -331,10 +323,10 @@ class _OpenFiles:
                     f"stop all processes that use it, {remedy}"
                 )
 
-    def _copy_deleted_log(self, connection: Connection, index: tuple[int, int] | None) -> bool:
+    def _copy_deleted_log(self, connection: Connection) -> bool:
         """Copy a deleted log into the file. Returns False if that failed or another process may have written."""
         # Copy the deleted log while it is open, because its commits would be lost when this process ends.
-        if wal_bytes(self._paths[0]) or _inode(self._index) not in (index, None):
+        if wal_bytes(self._paths[0]):
             return False
         driver = connection.connection.driver_connection
         assert isinstance(driver, sqlite3.Connection)
@@ -352,12 +344,6 @@ def _inode(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-class _ReadOnlyConnection(sqlite3.Connection):
-    """Read-only connection. `seen` is the state of the file if it was opened as immutable, else None."""
-
-    seen: tuple[int, int, int] | None = None
-
-
 def _file_stat(file: str) -> tuple[int, int, int]:
     status = os.stat(file)
     return status.st_ino, status.st_size, status.st_mtime_ns
@@ -367,25 +353,23 @@ def make_read_only_engine(url: URL) -> Engine:
     """Return an engine for an SQLite store whose connections cannot write. Opens no connection."""
     file = str(sqlite_file(url))
 
-    def connect() -> sqlite3.Connection:
+    def connect(_dialect: object, entry: ConnectionPoolEntry, *_: object) -> sqlite3.Connection:
         address = sqlite_address(file)
         connection = sqlite3.connect(
-            address, uri=True, timeout=_READER_BUSY_SECONDS, check_same_thread=False, factory=_ReadOnlyConnection
+            address, uri=True, timeout=_READER_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
-        connection.isolation_level = None
         if address.endswith(IMMUTABLE):
-            connection.seen = _file_stat(file)
+            entry.info["seen"] = _file_stat(file)
         return connection
 
-    def check(connection: DBAPIConnection, *_: object) -> None:
-        assert isinstance(connection, _ReadOnlyConnection)
-        if connection.seen is None:
-            return
+    def check(_connection: DBAPIConnection, entry: ConnectionPoolEntry, *_: object) -> None:
         # Replace a connection that assumes an immutable file if the file has changed or may change.
-        if not sqlite_address(file).endswith(IMMUTABLE) or _file_stat(file) != connection.seen:
+        seen = entry.info.get("seen")
+        if seen is not None and not (sqlite_address(file).endswith(IMMUTABLE) and _file_stat(file) == seen):
             raise DisconnectionError(f"{file} is being written")
 
-    engine = create_engine(url.difference_update_query([CACHE_MB]), creator=connect)
+    engine = create_engine(url.difference_update_query([CACHE_MB]))
+    event.listen(engine, "do_connect", connect)
     event.listen(engine, "checkout", check)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -407,10 +391,12 @@ def _make_sqlite_engine(url: URL) -> Engine:
         return engine
     plain = url.difference_update_query([CACHE_MB])
     files = _OpenFiles(url)
-    reader = create_engine(plain, connect_args={"timeout": _BUSY_SECONDS})
+    # Begin transactions explicitly: the implicit BEGIN is too late for readers, and not IMMEDIATE for writers.
+    arguments = {"timeout": _BUSY_SECONDS, "isolation_level": None}
+    reader = create_engine(plain, connect_args=arguments)
     writer = create_engine(
         plain,
-        connect_args={"timeout": _BUSY_SECONDS},
+        connect_args=arguments,
         poolclass=QueuePool,
         pool_size=1,
         max_overflow=0,
@@ -436,9 +422,7 @@ def _make_sqlite_engine(url: URL) -> Engine:
 
 
 def _prepare(megabytes: int, writer_megabytes: int, connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
-    # Begin transactions explicitly: the implicit BEGIN is too late for readers, and not IMMEDIATE for writers.
     assert isinstance(connection, sqlite3.Connection)
-    connection.isolation_level = None
     # Retry, because SQLite does not wait for the lock of this pragma if several processes create a store at once.
     deadline = time.monotonic() + _BUSY_SECONDS
     while True:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from secrets import token_hex
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
 from hierogram.storage.database.connection import POSTGRES, writing_connection
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, now
@@ -43,13 +43,7 @@ class Leases(StoreAccess):
         if self._lease is None:
             return
         with writing_connection(self.engine) as connection:
-            expires_at = database_time(connection) + timedelta(seconds=seconds)
-            renewed = connection.execute(
-                update(leases)
-                .where(leases.c.name == GRAMMAR, leases.c.token == self._lease)
-                .values(expires_at=expires_at)
-            )
-            if not renewed.rowcount:
+            if not _renew(connection, (leases.c.name == GRAMMAR) & (leases.c.token == self._lease), seconds):
                 raise _lost_error(_stored_lease(connection))
 
     def release_lease(self) -> None:
@@ -161,6 +155,11 @@ def _insert_lease(connection: Connection, name: str, command: str, seconds: floa
     return lease.token
 
 
+def _renew(connection: Connection, is_lease: ColumnElement[bool], seconds: float) -> bool:
+    expires_at = database_time(connection) + timedelta(seconds=seconds)
+    return connection.execute(update(leases).where(is_lease).values(expires_at=expires_at)).rowcount == 1
+
+
 def _held_error(lease: Lease, url: str) -> StoreHeldError:
     return StoreHeldError(
         f"{url}: the grammar is being written by `{lease.command}` (process {lease.pid} on {lease.host}, since "
@@ -188,8 +187,7 @@ def lease_batch(connection: Connection, batch_id: int) -> None:
 
 def renew_batch(connection: Connection, batch_id: int) -> None:
     """Record that the batch's reader is alive."""
-    expires_at = database_time(connection) + timedelta(seconds=_READING_SECONDS)
-    connection.execute(update(leases).where(leases.c.name == f"{_BATCH}{batch_id}").values(expires_at=expires_at))
+    _renew(connection, leases.c.name == f"{_BATCH}{batch_id}", _READING_SECONDS)
 
 
 def close_batch(connection: Connection, batch_id: int, error: str | None, notes: str | None = None) -> None:

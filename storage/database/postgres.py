@@ -36,7 +36,6 @@ _RESERVED = {
     "replication": "is not supported: remove this parameter",
     "timezone": "is always UTC: remove this parameter",
 }
-_OFF = ("0", "none")
 _WORD = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)
 _SETTING = re.compile(r"([A-Za-z_][\w.-]*)=(.*)", re.ASCII | re.DOTALL)
 _SCHEMA = re.compile(r'("(?:[^"]|"")+")|([^",\s]+)')
@@ -58,21 +57,26 @@ def check_parameters(url: URL) -> None:
         # Accept repeated hosts and ports, because a URL may list several servers.
         if not isinstance(value, str) and name not in ("host", "port"):
             raise StoreUrlError(f"parameter {name!r} occurs {len(value)} times in the URL of the store: give it once")
-    prepare = str(url.query.get(PREPARE, "0"))
-    if prepare.lower() not in _OFF and not prepare.isdecimal():
+    _prepare_threshold(url)
+    _given_settings(url)
+
+
+def _prepare_threshold(url: URL) -> int | None:
+    given = str(url.query.get(PREPARE, "0"))
+    if given.lower() in ("0", "none"):
+        return None
+    if not given.isdecimal():
         raise StoreUrlError(
             f"{PREPARE} in the URL of the store must be the number of executions before a statement is prepared, or 0 "
-            f"to prepare no statements, got {prepare!r}"
+            f"to prepare no statements, got {given!r}"
         )
-    _given_settings(url)
+    return int(given)
 
 
 def connection_arguments(url: URL, **defaults: str) -> dict[str, Any]:
     """Return the arguments of `psycopg.connect`. Parameters of the URL replace the `defaults`."""
     url_arguments = dict(url.get_dialect()().create_connect_args(url)[1])
-    arguments = _DEFAULTS | defaults | url_arguments
-    prepare = str(arguments.pop(PREPARE, "0")).lower()
-    return arguments | {"client_encoding": "utf8", PREPARE: None if prepare in _OFF else int(prepare)}
+    return _DEFAULTS | defaults | url_arguments | {"client_encoding": "utf8", PREPARE: _prepare_threshold(url)}
 
 
 def transaction_settings(url: URL) -> dict[str, str]:

@@ -14,18 +14,18 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Self, get_type_hints
 
-from sqlalchemy import ColumnElement, Connection, CursorResult, Dialect, Engine, Executable, Select, select, text
+from sqlalchemy import ColumnElement, Connection, CursorResult, Engine, Executable, Select, select, text
 from sqlalchemy.schema import Column, CreateTable, MetaData, Table
-from sqlalchemy.types import BigInteger, Boolean, Double, Integer, LargeBinary, Text
+from sqlalchemy.types import Double, Integer, LargeBinary
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, GrammarKind, find_grammar_kind
 from hierogram.storage.database.connection import POSTGRES, hide_password, is_read_only, reading, writing_connection
 from hierogram.storage.exceptions import StoreError, WriteConflictError
 from hierogram.storage.records.columns import KeyRun
-from hierogram.storage.records.pairs import SAMPLING, SETTLED, UNALIGNED, WAITING
+from hierogram.storage.records.operations import StoreState
 from hierogram.storage.records.settings import LearnedSettings, Settings
 from hierogram.storage.schema import tables
-from hierogram.storage.schema.tables import MOMENT, SERIAL, TEXT, Moment, on_postgres, store_state
+from hierogram.storage.schema.tables import MOMENT, SERIAL, TEXT, on_postgres, store_state
 from hierogram.storage.schema.tables import settings as stored_settings
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ def _staged_like(name: str, table: Table) -> Table:
     return _staged(name, **{column.name: column.type for column in table.columns})
 
 
-staged_digests = _staged("staged_digests", digest=LargeBinary)
 staged_words = _staged("staged_words", n=Integer, side=TEXT, token=TEXT)
 staged_increments = _staged("staged_increments", word_id=SERIAL, count=SERIAL)
 staged_progress = _staged(
@@ -156,9 +155,8 @@ class PostgresLoader(Loader):
     @contextmanager
     def _copying(self, table: Table) -> Iterator[tuple[Any, list[str]]]:
         """Open a binary COPY into the table. Yields the COPY and the names of the columns' types."""
-        types = [
-            next(name for kind, name in _POSTGRES_TYPES if isinstance(column.type, kind)) for column in table.columns
-        ]
+        dialect = self._connection.dialect
+        types = [column.type.compile(dialect).partition(" COLLATE")[0].lower() for column in table.columns]
         statement = f"COPY {table.name} ({', '.join(table.columns.keys())}) FROM STDIN (FORMAT BINARY)"
         with self._driver.cursor() as cursor, cursor.copy(statement.encode()) as copy:
             yield copy, types
@@ -172,14 +170,6 @@ class PostgresLoader(Loader):
         yield
         # Update the planner's statistics, because a wrong estimate turns a few lookups into a table scan.
         self._connection.exec_driver_sql(f"ANALYZE {table.name}")
-
-
-def read_columns(connection: Connection, statement: Executable) -> list[tuple[Any, ...]]:
-    """Return the result columns of a statement, or an empty list if the result has no rows."""
-    # Read from the cursor of the driver, because rows of SQLAlchemy would slow down a commit of known rules by a third.
-    cursor = connection.execute(statement).cursor
-    assert cursor is not None
-    return list(zip(*cursor.fetchall(), strict=True))
 
 
 def largest_id(connection: Connection, table: str, column: str = "id") -> int:
@@ -209,72 +199,21 @@ def rows_with(
 
 
 def read_rows(
-    connection: Connection, statement: str, parameters: Mapping[str, object] | None = None
+    connection: Connection, statement: str | Executable, parameters: Mapping[str, object] | None = None
 ) -> list[tuple[Any, ...]]:
-    """Return the result rows of SQL text, whose compiled form is cached."""
-    made, parameter_order = _compiled(statement, connection.dialect)
-    values = dict(parameters or {})
-    result = connection.exec_driver_sql(
-        made, values if parameter_order is None else tuple(values[name] for name in parameter_order)
-    )
-    assert result.cursor is not None
-    return list(result.cursor.fetchall())
+    """Return the result rows of a statement."""
+    executed = connection.execute(_parse(statement) if isinstance(statement, str) else statement, parameters)
+    # Read from the cursor of the driver, because rows of SQLAlchemy would slow down a commit of known rules by a third.
+    assert executed.cursor is not None
+    return list(executed.cursor.fetchall())
 
 
-@lru_cache(maxsize=_CACHED_STATEMENTS)
-def _compiled(statement: str, dialect: Dialect) -> tuple[str, tuple[str, ...] | None]:
-    """Return the driver's text of a statement, and the order of its parameters (None if passed by name)."""
-    compiled = text(statement).compile(dialect=dialect)
-    parameter_order = getattr(compiled, "positiontup", None)
-    return str(compiled), None if parameter_order is None else tuple(parameter_order)
+_parse = lru_cache(maxsize=_CACHED_STATEMENTS)(text)
 
 
-_WIRE_TYPES = {"int8": ">i8", "int4": ">i4", "float8": ">f8"}
+_WIRE_TYPES = {"bigint": ">i8", "integer": ">i4", "double precision": ">f8"}
 _COPY_SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_TRAILER = b"\xff\xff"
-_POSTGRES_TYPES = (
-    (LargeBinary, "bytea"),
-    (Boolean, "bool"),
-    (Double, "float8"),
-    (BigInteger, "int8"),
-    (Integer, "int4"),
-    (Moment, "timestamptz"),
-    (Text, "text"),
-)
-
-
-@dataclass(slots=True)
-class StoreState:
-    """Row of `store_state`: positions, last assigned ids, and running totals."""
-
-    position: int = 0
-    grammar_position: int = 0
-    last_pair_id: int = 0
-    last_rule_id: int = 0
-    last_word_id: int = 0
-    unaligned: int = 0
-    waiting: int = 0
-    sampling: int = 0
-    settled: int = 0
-    source_types: int = 0
-    target_types: int = 0
-    rules_in_use: int = 0
-    rules_expected: int = 0
-    rules_stored: int = 0
-    rule_tokens: int = 0
-    expected_tokens: float = 0.0
-    rejected_lines: int = 0
-    sweeps: int = 0
-    last_change_day: str = ""
-    last_rule_id_at_day_start: int = 0
-
-    def count_pairs(self, state: str, number: int) -> None:
-        """Add to the number of pairs in a state."""
-        setattr(self, state, getattr(self, state) + number)
-
-    def pairs(self) -> dict[str, int]:
-        """Return the numbers of pairs by state."""
-        return {UNALIGNED: self.unaligned, WAITING: self.waiting, SAMPLING: self.sampling, SETTLED: self.settled}
 
 
 _STATE = select(*(column for column in store_state.columns if column.name != "id"))
@@ -364,7 +303,8 @@ class WriteTransaction:
 
     If `changes_grammar` is set, this position also becomes the grammar position, because the content of exports may
     have changed. `seen_words` were cached before the transaction, `new_words` were read or added by it. `key_runs` are
-    cached runs, see `hierogram.storage.grammar.indexes`. `watched` are the changes that `before_commit` reports.
+    cached runs, see `hierogram.storage.grammar.indexes`. `watched` are the rules with changed uses that `before_commit`
+    reports: source, target, expected uses and the variance of their error, by id.
     """
 
     connection: Connection
@@ -374,7 +314,7 @@ class WriteTransaction:
     key_runs: dict[int, KeyRun]
     new_words: Words = field(default_factory=_empty_words)
     before_commit: "Callable[[WriteTransaction], None] | None" = None
-    watched: list[Any] = field(default_factory=list)
+    watched: dict[int, tuple[str, str, float, float]] = field(default_factory=dict)
     changes_grammar: bool = False
 
     def execute(self, statement: str, /, **values: object) -> "CursorResult[*tuple[Any, ...]]":

@@ -39,9 +39,9 @@ class JobRow(NamedTuple):
     """Scheduled job. `configured` is True if the configuration declares the job.
 
     `job` contains the options as JSON. `next_run` is None if no run is planned. `unchanged_at` is the last time that
-    the job found nothing new. Both are in seconds since 1970. Only `read_job_states` reads the other fields. `state`,
-    `started_at` and `error` describe the last run. `succeeded_at`, `seconds`, `rules`, `bytes` and `path` describe the
-    last run that wrote a version. They are None before the first such run. `failures` is the number of failed runs.
+    the job found nothing new. Both are in seconds since 1970. `state`, `started_at` and `error` describe the last run.
+    `succeeded_at`, `seconds`, `rules`, `bytes` and `path` describe the last run that wrote a version. They are None
+    before the first such run. `failures` is the number of failed runs.
     """
 
     name: str
@@ -60,7 +60,7 @@ class JobRow(NamedTuple):
     failures: int = 0
 
 
-JOB_STATES = """SELECT j.name, j.job, j.next_run, j.configured, j.unchanged_at,
+JOBS = """SELECT j.name, j.job, j.next_run, j.configured, j.unchanged_at,
        last.state, last.started_at, last.error,
        done.finished_at AS succeeded_at, done.seconds, done.rules, done.bytes, done.path,
        (SELECT count(*) FROM exports AS x WHERE x.job = j.name AND x.state = 'failed') AS failures
@@ -69,13 +69,13 @@ JOB_STATES = """SELECT j.name, j.job, j.next_run, j.configured, j.unchanged_at,
   LEFT JOIN exports AS done
     ON done.id = (SELECT max(x.id) FROM exports AS x WHERE x.job = j.name AND x.state = 'done')
  ORDER BY j.next_run IS NULL, j.next_run, j.name"""
-"""Query for the fields of `JobRow`. Jobs without a next run are last."""
+"""Query for the fields of `JobRow`."""
 
 
-def read_job_states(connection: Connection) -> list[JobRow]:
-    """Return all jobs with their runs, ordered by next run."""
+def read_jobs(connection: Connection) -> list[JobRow]:
+    """Return all scheduled jobs, ordered by next run. Jobs without a next run are last."""
     columns = {"started_at": MOMENT, "succeeded_at": MOMENT, "configured": scheduled_jobs.c.configured.type}
-    return [JobRow._make(row) for row in connection.execute(text(JOB_STATES).columns(**columns))]
+    return [JobRow._make(row) for row in connection.execute(text(JOBS).columns(**columns))]
 
 
 class Exports(StoreAccess):
@@ -124,16 +124,8 @@ class Exports(StoreAccess):
 
     def jobs(self) -> list[JobRow]:
         """Return all scheduled jobs, ordered by next run. Jobs without a next run are last."""
-        columns = scheduled_jobs.c
-        query = select(columns.name, columns.job, columns.next_run, columns.configured, columns.unchanged_at)
-        order = (columns.next_run.is_(None), columns.next_run, columns.name)
         with self._reading() as connection:
-            return [JobRow(*row) for row in connection.execute(query.order_by(*order))]
-
-    def job_states(self) -> list[JobRow]:
-        """Return all jobs with their runs, in the order of `jobs`."""
-        with self._reading() as connection:
-            return read_job_states(connection)
+            return read_jobs(connection)
 
     def put_job(self, row: JobRow) -> None:
         """Add a job, or replace the job with the same name."""

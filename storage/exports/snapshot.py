@@ -16,7 +16,6 @@ from hierogram.storage.aligner.aligner import iterate_aligner_counts, link_rows
 from hierogram.storage.database.connection import POSTGRES, SQLITE
 from hierogram.storage.database.transactions import (
     IDS_PER_BLOCK,
-    StoreState,
     among,
     array_value,
     largest_id,
@@ -29,6 +28,7 @@ from hierogram.storage.pairs.pairs import pair_rows
 from hierogram.storage.records.aligner import AlignerCounts, LinkRow
 from hierogram.storage.records.columns import StoredRules
 from hierogram.storage.records.grammar import CountKind
+from hierogram.storage.records.operations import StoreState
 from hierogram.storage.records.pairs import WAITING, PairOrigin, PairRow
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.schema.tables import BLOCK_BITS, corpora, derivations, ingest_batches, pair_links, sentence_pairs

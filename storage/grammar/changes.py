@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from sqlalchemy import insert, select, text, update
 
 from hierogram.samplers.grammar.columns import split_blobs
+from hierogram.samplers.grammar.keys import first_rows_by_key
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.database.transactions import (
     WriteTransaction,
     now,
-    read_columns,
     read_grammar_kind,
+    read_rows,
     staged_counts,
     staged_history,
     staged_ids,
@@ -122,9 +123,9 @@ def _save_pairs(transaction: WriteTransaction, updates: PairUpdates) -> None:
             "because another process learns on this store: stop one process and restart the other"
         )
     for state, number in before:
-        transaction.state.count_pairs(state, -number)
-    transaction.state.count_pairs(SETTLED, burned_in)
-    transaction.state.count_pairs(SAMPLING, pairs - burned_in)
+        transaction.state.add(state, -number)
+    transaction.state.add(SETTLED, burned_in)
+    transaction.state.add(SAMPLING, pairs - burned_in)
     transaction.execute(
         "UPDATE sentence_pairs SET state = s.state, stage = s.stage, sweep = s.sweep FROM staged_progress AS s"
         " WHERE sentence_pairs.id = s.pair_id"
@@ -202,9 +203,12 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
         state.last_change_day, state.last_rule_id_at_day_start = today, state.last_rule_id
     _set_counts(transaction, after[is_stored & used & moved])
     had_words, has_words = (is_indexed_by_words(uses["count"], uses["expected_uses"]) for uses in (before, after))
-    _index_more_words(transaction, changed, before["id"], np.flatnonzero(is_stored & ~had_words & has_words))
+    _change_words(transaction, changed, before["id"], np.flatnonzero(is_stored & ~had_words & has_words), _ADD_WORDS)
     unused_rows = np.flatnonzero(is_stored & ~used)
-    _delete_rules(transaction, changed, before["id"], unused_rows)
+    if len(unused_rows):
+        transaction.loader.stage_columns(staged_ids, [np.sort(before["id"][unused_rows])])
+        transaction.delete_staged("rules", column="id")
+    _change_words(transaction, changed, before["id"], unused_rows, _DELETE_WORDS)
     new = np.flatnonzero(~is_stored & used)
     new_ids = np.arange(len(new)) + state.last_rule_id + 1
     state.last_rule_id += len(new)
@@ -217,8 +221,12 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
     recorded = np.flatnonzero((deltas.expected_uses != 0) & (most_uses >= MIN_HISTORY_USES))
     _record_history(transaction, before[recorded], changed.sides(recorded))
     watched = np.flatnonzero((before["expected_uses"] != after["expected_uses"]) & (most_uses >= REMOVED_USES))
-    reported = before["id"][watched], *changed.sides(watched), after["expected_uses"][watched]
-    _watch(transaction, _ChangedUses(*reported, after["expected_uses_variance"][watched]))
+    uses = after[watched]
+    numbers = (uses["expected_uses"].tolist(), uses["expected_uses_variance"].tolist())
+    rows = zip(*changed.sides(watched), *numbers, strict=True)
+    # The last part of a transaction that changes a rule decides.
+    transaction.watched.update(zip(before["id"][watched].tolist(), rows, strict=True))
+    transaction.before_commit = _append_events
     keys = changed.keys[np.concatenate((new, unused_rows))]
     add_keys(transaction, keys, np.concatenate((new_ids, -before["id"][unused_rows])))
 
@@ -228,21 +236,12 @@ def merge_deltas(deltas: RuleDeltas) -> NamedChanges:
     # View the keys as signed integers, because databases have no unsigned integers.
     keys = np.ascontiguousarray(deltas.keys).view(np.int64)
     sources, targets = deltas.source.strings(), deltas.target.strings()
-    # Try a faster check first: if the XORs of the key halves are distinct, all keys are distinct.
-    xors = np.sort(deltas.keys[:, 0] ^ deltas.keys[:, 1])
-    if (xors[1:] != xors[:-1]).all():
-        return NamedChanges(deltas, keys, (sources, targets))
-    order = np.lexsort((keys[:, 1], keys[:, 0]))
-    ordered = keys[order]
-    first = np.ones(len(order), np.bool_)
-    first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    firsts = order[first][np.cumsum(first) - 1]
-    for row, earlier in zip(order[~first].tolist(), firsts[~first].tolist(), strict=True):
+    firsts = first_rows_by_key(deltas.keys)
+    repeated = np.flatnonzero(firsts != np.arange(len(firsts)))
+    for row, earlier in zip(repeated.tolist(), firsts[repeated].tolist(), strict=True):
         if (sources[row], targets[row]) != (sources[earlier], targets[earlier]):
             raise RuleKeyCollisionError(deltas.shown(earlier), deltas.shown(row))
-    groups = np.empty_like(firsts)
-    groups[order] = firsts
-    return NamedChanges(deltas.sum_by_group(groups), keys, (sources, targets))
+    return NamedChanges(deltas.sum_by_group(firsts) if len(repeated) else deltas, keys, (sources, targets))
 
 
 def _stored(transaction: WriteTransaction, named: NamedChanges) -> Uses:
@@ -253,13 +252,11 @@ def _stored(transaction: WriteTransaction, named: NamedChanges) -> Uses:
         return stored
     transaction.loader.stage_columns(staged_rules, [np.unique(ids)])
     columns = (rules.c[name] for name in (*_COLUMNS, "key_high", "key_low", "source", "target"))
-    found = read_columns(
-        transaction.connection,
-        select(*columns).select_from(staged_rules.join(rules, rules.c.id == staged_rules.c.rule_id)),
-    )
+    joined = staged_rules.join(rules, rules.c.id == staged_rules.c.rule_id)
+    found = read_rows(transaction.connection, select(*columns).select_from(joined))
     if not found:
         return stored
-    *numbers, key_high, key_low, sources, targets = found
+    *numbers, key_high, key_low, sources, targets = zip(*found, strict=True)
     uses, keys = np.empty(len(sources), _USES), np.array([key_high, key_low], np.int64).T
     for name, column in zip(_COLUMNS, numbers, strict=True):
         uses[name] = column
@@ -298,24 +295,17 @@ def insert_rules(transaction: WriteTransaction, named: NamedChanges, rows: Rows,
     transaction.loader.insert(rules, zip(*columns, strict=True))
 
 
-def _index_more_words(transaction: WriteTransaction, changed: NamedChanges, ids: NDArray[np.int64], rows: Rows) -> None:
-    if len(rows):
-        transaction.loader.stage_columns(
-            staged_rule_words, rule_word_entries(transaction, changed.sides(rows), ids[rows])
-        )
-        transaction.execute(upsert(rule_words, "SELECT * FROM staged_rule_words WHERE true ORDER BY word_id, rule_id"))
+_ADD_WORDS = upsert(rule_words, "SELECT * FROM staged_rule_words WHERE true ORDER BY word_id, rule_id")
+_DELETE_WORDS = "DELETE FROM rule_words WHERE (word_id, rule_id) IN (SELECT word_id, rule_id FROM staged_rule_words)"
 
 
-def _delete_rules(transaction: WriteTransaction, changed: NamedChanges, ids: NDArray[np.int64], rows: Rows) -> None:
+def _change_words(
+    transaction: WriteTransaction, changed: NamedChanges, ids: NDArray[np.int64], rows: Rows, statement: str
+) -> None:
     if len(rows):
-        transaction.loader.stage_columns(staged_ids, [np.sort(ids[rows])])
-        transaction.delete_staged("rules", column="id")
-        transaction.loader.stage_columns(
-            staged_rule_words, rule_word_entries(transaction, changed.sides(rows), ids[rows])
-        )
-        transaction.execute(
-            "DELETE FROM rule_words WHERE (word_id, rule_id) IN (SELECT word_id, rule_id FROM staged_rule_words)"
-        )
+        entries = rule_word_entries(transaction, changed.sides(rows), ids[rows])
+        transaction.loader.stage_columns(staged_rule_words, entries)
+        transaction.execute(statement)
 
 
 def rule_word_entries(
@@ -366,52 +356,19 @@ MAX_EVENTS = 500
 """Maximum number of rule events of a transaction. For more rules, a single event reports their number."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ChangedUses:
-    """Rules after a transaction: ids, sides, expected uses and variances of their errors, as in `rules`."""
-
-    ids: NDArray[np.int64]
-    sources: list[str]
-    targets: list[str]
-    expected: NDArray[np.float64]
-    variances: NDArray[np.float64]
-
-
-def _watch(transaction: WriteTransaction, changed: _ChangedUses) -> None:
-    """Record changed rules. Large changes are reported as events at the end of the transaction."""
-    if len(changed.ids):
-        transaction.watched.append(changed)
-        transaction.before_commit = _append_events
-
-
-def _last_versions(parts: list[_ChangedUses]) -> _ChangedUses:
-    """Return the last recorded uses of each rule, ordered by id."""
-    ids = np.concatenate([part.ids for part in parts])
-    sources = [source for part in parts for source in part.sources]
-    targets = [target for part in parts for target in part.targets]
-    _, backwards = np.unique(ids[::-1], return_index=True)
-    rows = len(ids) - 1 - backwards
-    chosen = rows.tolist()
-    return _ChangedUses(
-        ids[rows],
-        [sources[row] for row in chosen],
-        [targets[row] for row in chosen],
-        np.concatenate([part.expected for part in parts])[rows],
-        np.concatenate([part.variances for part in parts])[rows],
-    )
-
-
 def _append_events(transaction: WriteTransaction) -> None:
-    changed = _last_versions(transaction.watched)
-    reported, reported_variances = _reported_uses(transaction, changed.ids)
+    """Report large changes of the watched rules as events."""
+    if not transaction.watched:
+        return
+    ids, changed = zip(*sorted(transaction.watched.items()), strict=True)
+    sources, targets, *uses = zip(*changed, strict=True)
+    rule_ids, (expected, variances) = np.array(ids, np.int64), np.array(uses, np.float64)
+    reported, reported_variances = _reported_uses(transaction, rule_ids)
     is_reported = reported >= 0
-    added = ~is_reported & (changed.expected >= ADDED_USES)
-    removed = is_reported & (changed.expected < REMOVED_USES)
-    change = np.abs(changed.expected - reported)
-    error = np.sqrt(
-        squared_errors(changed.expected, changed.variances)
-        + squared_errors(np.maximum(reported, 0.0), reported_variances)
-    )
+    added = ~is_reported & (expected >= ADDED_USES)
+    removed = is_reported & (expected < REMOVED_USES)
+    change = np.abs(expected - reported)
+    error = np.sqrt(squared_errors(expected, variances) + squared_errors(np.maximum(reported, 0.0), reported_variances))
     updated = (
         is_reported & ~removed & (change > MIN_STANDARD_ERRORS * error) & (change > MIN_RELATIVE_CHANGE * reported)
     )
@@ -427,11 +384,11 @@ def _append_events(transaction: WriteTransaction) -> None:
             [
                 NewEvent(
                     RULE_ADDED if added[row] else RULE_REMOVED if removed[row] else RULE_UPDATED,
-                    int(changed.ids[row]),
-                    changed.sources[row],
-                    changed.targets[row],
+                    ids[row],
+                    sources[row],
+                    targets[row],
                     None if added[row] else float(reported[row]),
-                    float(changed.expected[row]),
+                    float(expected[row]),
                     float(error[row]),
                 )
                 for row in rows.tolist()
@@ -439,9 +396,9 @@ def _append_events(transaction: WriteTransaction) -> None:
         )
     deleted, inserted = removed | updated, added | updated
     if deleted.any():
-        transaction.stage_ids(changed.ids[deleted].tolist())
+        transaction.stage_ids(rule_ids[deleted].tolist())
         transaction.delete_staged("reported_rules", column="rule_id")
-    columns = (changed.ids[inserted], changed.expected[inserted], changed.variances[inserted])
+    columns = (rule_ids[inserted], expected[inserted], variances[inserted])
     transaction.loader.insert(reported_rules, zip(*(column.tolist() for column in columns), strict=True))
 
 
@@ -452,8 +409,7 @@ def _reported_uses(
     transaction.stage_ids(ids.tolist())
     reported, variances = np.full(len(ids), -1.0), np.zeros(len(ids))
     stored = select(reported_rules).join(staged_ids, staged_ids.c.id == reported_rules.c.rule_id)
-    columns = read_columns(transaction.connection, stored)
-    if columns:
-        rows = np.searchsorted(ids, np.array(columns[0], np.int64))
-        reported[rows], variances[rows] = columns[1], columns[2]
+    found = np.array(read_rows(transaction.connection, stored), np.float64).reshape(-1, 3)
+    rows = np.searchsorted(ids, found[:, 0].astype(np.int64))
+    reported[rows], variances[rows] = found[:, 1], found[:, 2]
     return reported, variances

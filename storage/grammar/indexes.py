@@ -169,28 +169,6 @@ def stored_runs(connection: Connection) -> Iterator[KeyRun]:
         yield decode_run(content)
 
 
-def compare_runs(
-    runs: Iterable[tuple[int, KeyRun]], rule_ids: NDArray[np.int64], keys: NDArray[np.int64] | NDArray[np.uint64]
-) -> tuple[list[int], list[int]]:
-    """Compare runs with the rule ids int64[n] and keys [n, 2] of the table `rules`.
-
-    `runs` yields (index of the run, run), oldest first. Returns two sorted lists of ids: rules whose keys are missing
-    from the runs, and rules whose entries in the runs are missing from the table.
-    """
-    indexed = KeyRun(np.zeros(0, np.uint32), np.zeros(0, np.int64))
-    for number, run in runs:
-        indexed = merge_runs(indexed, run, is_oldest=number == 0)
-    stored = make_run(key_fingerprints(keys), rule_ids)
-    return _missing_ids(stored, indexed), _missing_ids(indexed, stored)
-
-
-def _missing_ids(run: KeyRun, other_run: KeyRun) -> list[int]:
-    indices, rows = find_matches(other_run, run.fingerprints)
-    matching = indices[other_run.rule_ids[rows] == run.rule_ids[indices]]
-    ids: list[int] = np.sort(np.delete(run.rule_ids, matching)).tolist()
-    return ids
-
-
 def _write(transaction: WriteTransaction, run: KeyRun) -> None:
     if not len(run.rule_ids):
         return
@@ -315,16 +293,14 @@ def _side_anchors(symbols: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[
     """
     positions = np.flatnonzero(symbols)
     positions = positions[np.lexsort((positions, -symbols[positions], rows[positions]))]
-    same_row = np.append(rows[positions[1:]] == rows[positions[:-1]], False)
-    same_word = same_row & np.append(symbols[positions[1:]] == symbols[positions[:-1]], False)
-    changes = np.where(same_word, len(positions), np.arange(1, len(positions) + 1))
-    next_changes = np.minimum.accumulate(changes[::-1])[::-1]
-    starts = np.flatnonzero(np.append(True, ~same_row[:-1])[: len(positions)])
-    second_words = np.minimum(next_changes[starts], len(positions) - 1)
-    differs = (next_changes[starts] < len(positions)) & (rows[positions[second_words]] == rows[positions[starts]])
-    second_words = np.where(differs, second_words, starts + 1)
-    several = differs | same_word[starts]
-    pairs = np.stack([positions[starts[several]], positions[second_words[several]]])
+    before, after = positions[:-1], positions[1:]
+    repeated = np.zeros(len(positions), np.bool_)
+    repeated[1:] = (rows[before] == rows[after]) & (symbols[before] == symbols[after])
+    # Sort the first positions of distinct words before other positions. The anchor uses the first two of this order.
+    positions = positions[np.argsort(2 * rows[positions] + repeated, kind="stable")]
+    is_start = np.diff(rows[positions], prepend=-1) > 0
+    starts = np.flatnonzero(is_start[:-1] & ~is_start[1:])
+    pairs = np.stack([positions[starts], positions[starts + 1]])
     first, second = pairs.min(axis=0), pairs.max(axis=0)
     gaps = np.cumsum(symbols == _NO_WORD)
     distances = second - first

@@ -6,10 +6,11 @@ newer derivations are re-indexed.
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Double, cast, exists, func, insert, literal_column, select, tuple_, update
+from sqlalchemy import Connection, exists, func, insert, select, text, update
 
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET, TWO_SIDES, find_grammar_kind
 from hierogram.samplers.grammar.rules import escape_terminal, unescape_terminal
@@ -34,13 +35,10 @@ from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.records.uncertainty import standard_error_sql
 from hierogram.storage.schema.tables import (
     REVISIONS,
-    corpora,
     indexed_pairs,
     labels,
     learning_runs,
     pair_positions,
-    rule_pairs,
-    rule_words,
     rules,
     schedule_restarts,
     sentence_pairs,
@@ -226,36 +224,29 @@ class StoredGrammar(Leases):
 
     def supporting_pairs(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
         """Return up to `limit` pairs whose indexed derivation uses the rule, in id order."""
-        pair = sentence_pairs.c
+        statement = (
+            "SELECT pair_id, corpus, source, target, alignment, uses FROM rule_support"
+            " WHERE rule_source = :source AND rule_target = :target ORDER BY pair_id LIMIT :limit"
+        )
         with self._reading() as connection:
-            statement = (
-                select(pair.id, corpora.c.name, pair.source, pair.target, pair.alignment, rule_pairs.c.uses)
-                .select_from(rules)
-                .join(rule_pairs, rule_pairs.c.rule_id == rules.c.id)
-                .join(sentence_pairs, sentence_pairs.c.id == rule_pairs.c.pair_id)
-                .join(corpora, corpora.c.id == sentence_pairs.c.corpus_id)
-                .where(rules.c.source == source, rules.c.target == target)
-                .order_by(sentence_pairs.c.id)
-                .limit(limit)
-            )
-            return [SupportingPair._make(row) for row in connection.execute(statement)]
+            rows = read_rows(connection, statement, {"source": source, "target": target, "limit": limit})
+            return list(map(SupportingPair._make, rows))
 
 
 def _find_rules(
     connection: Connection, wording: Wording, after: tuple[float, str, str] | None, current_sample: bool, limit: int
 ) -> list[RuleRow]:
     source, target, words = wording
-    uses = rules.c.count if current_sample else rules.c.expected_uses
-    query = select(rules).where(uses > 0)
+    uses = "count" if current_sample else "expected_uses"
+    conditions, values = [f"r.{uses} > 0"], dict[str, object](limit=limit)
     if after is not None:
-        last_uses, *sides = after
-        query = query.where(
-            (uses < last_uses) | ((uses == last_uses) & (tuple_(rules.c.source, rules.c.target) > tuple_(*sides)))
-        )
-    if source is not None:
-        query = query.where(rules.c.source == source)
-    if target is not None:
-        query = query.where(rules.c.target == target)
+        values |= zip(("last_uses", "last_source", "last_target"), after, strict=True)
+        last_sides = "(r.source, r.target) > (:last_source, :last_target)"
+        conditions.append(f"(r.{uses} < :last_uses OR (r.{uses} = :last_uses AND {last_sides}))")
+    for side, side_text in ((SOURCE, source), (TARGET, target)):
+        if side_text is not None:
+            conditions.append(f"r.{side} = :{side}")
+            values[side] = side_text
     ranked = []
     for token in words:
         rows = connection.execute(select(vocabulary.c.id, vocabulary.c.count).where(vocabulary.c.token == token)).all()
@@ -263,25 +254,47 @@ def _find_rules(
             return []
         ranked.append((sum(count for _, count in rows), [word_id for word_id, _ in rows]))
     for n, (_, ids) in enumerate(sorted(ranked)):
-        containing = select(rule_words.c.rule_id).where(rule_words.c.word_id.in_(ids))
+        has_word = f"word_id IN ({', '.join(map(str, ids))})"
         if n == 0 and source is None and target is None:
             # Start from the rarest word, which is first, because it has the fewest rules to filter by the other words.
-            query = query.where(rules.c.id.in_(containing))
+            conditions.append(f"r.id IN (SELECT rule_id FROM rule_words WHERE {has_word})")
         else:
-            query = query.where(containing.where(rule_words.c.rule_id == rules.c.id).exists())
-    best = query.order_by(uses.desc(), rules.c.source, rules.c.target).limit(limit).subquery("best")
-    used = best.c[uses.name]
-    totals = []
-    for name in (SOURCE, TARGET):
-        of_side = rules.alias(f"of_{name}")
-        total = select(func.sum(of_side.c[uses.name])).where(of_side.c[name] == best.c[name]).scalar_subquery()
-        totals.append(cast(used, Double) / cast(total, Double))
-    shape = (best.c[name] for name in ("id", "source", "target", "length", "scope", "nonterminals", "hiero"))
-    error = literal_column(standard_error_sql("best."), Double)
-    statement = select(*shape, best.c.expected_uses, error, best.c.count, *totals)
-    statement = statement.order_by(used.desc(), best.c.source, best.c.target)
-    found: Sequence[Sequence[Any]] = connection.execute(statement).all()
-    return [RuleRow(*row) for row in found]
+            conditions.append(f"EXISTS (SELECT 1 FROM rule_words WHERE {has_word} AND rule_id = r.id)")
+    statement = f"""WITH found AS MATERIALIZED (
+        SELECT {RULE_COLUMNS}
+          FROM rules AS r
+         WHERE {" AND ".join(conditions)}
+         ORDER BY r.{uses} DESC, r.source, r.target
+         LIMIT :limit),
+{select_with_totals(uses)}"""
+    found = connection.execute(text(statement).columns(hiero=rules.c.hiero.type), values)
+    return [RuleRow(**row) for row in found.mappings()]
+
+
+RULE_COLUMNS = (
+    "r.id, r.source, r.target, r.count, r.expected_uses, r.expected_uses_variance, r.length, r.scope, r.nonterminals,"
+    " r.hiero"
+)
+
+
+def side_totals(side: str, relation: str, uses: str = "expected_uses") -> str:
+    """Return SQL for the total uses of each distinct `side` in a relation."""
+    return f"""
+        SELECT d.{side}, (SELECT sum(r.{uses}) FROM rules AS r WHERE r.{side} = d.{side}) AS total
+          FROM (SELECT DISTINCT {side} FROM {relation}) AS d"""
+
+
+def select_with_totals(uses: str = "expected_uses", columns: str = "") -> str:
+    """Return the end of a statement that selects the fields of `RuleRow` from `RULE_COLUMNS` of `found`."""
+    number = f"CAST(f.{uses} AS DOUBLE PRECISION)" if uses == "count" else f"f.{uses}"
+    return f"""     sources AS MATERIALIZED ({side_totals(SOURCE, "found", uses)}),
+     targets AS MATERIALIZED ({side_totals(TARGET, "found", uses)})
+SELECT f.id, f.source, f.target, f.expected_uses, {standard_error_sql("f.")} AS expected_uses_error,
+       f.count, f.length, f.scope, f.nonterminals, f.hiero,
+       {number} / s.total AS p_target_given_source, {number} / t.total AS p_source_given_target{columns}
+  FROM found AS f
+  JOIN sources AS s ON s.source = f.source
+  JOIN targets AS t ON t.target = f.target"""
 
 
 def _respell(connection: Connection, source: str | None, target: str | None, words: Sequence[str]) -> list[Wording]:
@@ -312,12 +325,6 @@ def _respell(connection: Connection, source: str | None, target: str | None, wor
     return wordings
 
 
-_TOTALS = (
-    "position", "rules_in_use", "rules_expected", "rules_stored", "rule_tokens", "expected_tokens", "rejected_lines",
-    "sweeps",
-)  # fmt: skip
-
-
 def read_status(connection: Connection, url: str) -> StoreStatus:
     """Return the status of the store. Reads no pairs or rules."""
     state = read_state(connection)
@@ -331,7 +338,7 @@ def read_status(connection: Connection, url: str) -> StoreStatus:
         url=url,
         schema=REVISIONS[-1],
         pairs=state.pairs(),
-        **{name: getattr(state, name) for name in _TOTALS},
+        **{name: number for name, number in asdict(state).items() if name in StoreStatus.__slots__},
         last_log_likelihood=log_likelihood,
         corpora=dict(read_rows(connection, "SELECT name, pairs FROM corpora ORDER BY name")),
         failed_files=failed_files,

@@ -19,7 +19,7 @@ from hierogram.storage.database.transactions import (
     new_id,
     now,
     read_grammar_kind,
-    staged_digests,
+    rows_with,
     write_learned,
 )
 from hierogram.storage.events.feed import append
@@ -185,14 +185,9 @@ def _save_runs(
         digest = blake2b(head.encode() + line.content, digest_size=_DIGEST_BYTES).digest()
         offered[digest] = max(line, offered.get(digest, line), key=lambda line: line.last_line)
     table = rejected_lines.c
-    transaction.loader.stage(staged_digests, ((digest,) for digest in offered))
-    rows = transaction.connection.execute(
-        select(table.digest, table.id, table.batch_id, table.last_line).join(
-            staged_digests, table.digest == staged_digests.c.digest
-        )
-    )
+    columns = select(table.digest, table.id, table.batch_id, table.last_line)
     longer, remainders, saved = [], [], []
-    for digest, row_id, stored_batch, last_line in rows:
+    for digest, row_id, stored_batch, last_line in rows_with(transaction.connection, columns, table.digest, offered):
         line = offered.pop(digest)
         further_lines = line.last_line - last_line
         if further_lines > 0 and stored_batch == batch_id:
@@ -256,8 +251,8 @@ def _insert_pairs(
         count_words(transaction, words.result())
     index_pairs(transaction, pair_ids, pairs.sources)
     state.last_pair_id += len(pairs)
-    state.count_pairs(UNALIGNED, unaligned)
-    state.count_pairs(WAITING, len(pairs) - unaligned)
+    state.add(UNALIGNED, unaligned)
+    state.add(WAITING, len(pairs) - unaligned)
     return pair_ids
 
 

@@ -66,7 +66,7 @@ def count_words(transaction: WriteTransaction, words: WordCounts, sign: int = 1)
         "UPDATE vocabulary SET count = vocabulary.count + s.count FROM staged_increments AS s WHERE id = s.word_id"
     )
     for side, number in (unused if sign > 0 else _count_unused(transaction)).items():
-        _count_types(transaction, side, sign * number)
+        transaction.state.add(f"{side}_types", sign * number)
 
 
 def _count_unused(transaction: WriteTransaction) -> dict[str, int]:
@@ -75,13 +75,6 @@ def _count_unused(transaction: WriteTransaction) -> dict[str, int]:
         " WHERE vocabulary.count = 0 GROUP BY side"
     )
     return dict(rows.all())
-
-
-def _count_types(transaction: WriteTransaction, side: str, number: int) -> None:
-    if side == SOURCE:
-        transaction.state.source_types += number
-    else:
-        transaction.state.target_types += number
 
 
 def word_ids(transaction: WriteTransaction, side: str, tokens: Iterable[str]) -> Mapping[str, int]:
@@ -120,7 +113,7 @@ def _add_words(transaction: WriteTransaction, side: str, counts: Mapping[str, in
         ((word_id, side, token, count, fold(token)) for word_id, (token, count) in enumerate(counts.items(), first)),
     )
     state.last_word_id += len(ids)
-    _count_types(transaction, side, sum(count > 0 for count in counts.values()))
+    state.add(f"{side}_types", sum(count > 0 for count in counts.values()))
     transaction.new_words[side].update(ids)
     return ids
 
@@ -298,20 +291,18 @@ def unindex_pairs(transaction: WriteTransaction, pair_ids: Sequence[int], source
     postings = make_postings(pair_ids, sources, partial(word_ids, transaction, SOURCE))
     removed = {(block, word): np.frombuffer(content, "<u2") for block, word, content in postings}
     transaction.loader.stage(staged_pair_words, ((*row, b"") for row in removed))
-    is_same_row = "s.block = pair_words.block AND s.word_id = pair_words.word_id"
     stored = transaction.execute(
-        f"SELECT s.block, s.word_id, pair_words.pairs FROM staged_pair_words AS s JOIN pair_words ON {is_same_row}"
+        "SELECT s.block, s.word_id, pair_words.pairs FROM staged_pair_words AS s"
+        " JOIN pair_words ON s.block = pair_words.block AND s.word_id = pair_words.word_id"
     )
     remaining = [
         (block, word, np.setdiff1d(np.frombuffer(content, "<u2"), removed[block, word], assume_unique=True).tobytes())
         for block, word, content in stored
     ]
-    transaction.loader.stage(staged_pair_words, sorted(remaining))
-    transaction.execute(f"UPDATE pair_words SET pairs = s.pairs FROM staged_pair_words AS s WHERE {is_same_row}")
     transaction.execute(
-        "DELETE FROM pair_words WHERE (block, word_id) IN"
-        " (SELECT block, word_id FROM staged_pair_words WHERE length(pairs) = 0)"
+        "DELETE FROM pair_words WHERE (block, word_id) IN (SELECT block, word_id FROM staged_pair_words)"
     )
+    transaction.loader.insert(pair_words, sorted(row for row in remaining if row[2]))
 
 
 def wrong_blocks(connection: Connection) -> list[int]:

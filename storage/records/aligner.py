@@ -89,29 +89,29 @@ class LinkCorrection(NamedTuple):
 
 
 @dataclass(slots=True)
-class AlignerChange:
-    """New links and alignments of pairs, and the changes of the aligner's counts.
+class AlignerCounts:
+    """Counts of the aligner, or changes of the counts.
 
     `lexicon` contains (source, target, forward count, backward count), and `jumps` contains (direction, width, count),
-    each key once. Links of `withdrawn` pairs are deleted. `corrected_inputs` are the alignments from the input after
-    human corrections. `applied_corrections` contains (pair id, `version` of the human links that the new alignment
+    each key once.
+    """
+
+    lexicon: list[tuple[str, str, int, int]] = field(default_factory=list)
+    words: list[FertilityCounts] = field(default_factory=list)
+    jumps: list[tuple[str, int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class AlignerChange(AlignerCounts):
+    """New links and alignments of pairs, and the changes of the aligner's counts.
+
+    Links of `withdrawn` pairs are deleted. `corrected_inputs` are the alignments from the input after human
+    corrections. `applied_corrections` contains (pair id, `version` of the human links that the new alignment
     satisfies).
     """
 
     alignments: list[PairAlignment] = field(default_factory=list)
     links: list[PairLinks] = field(default_factory=list)
     withdrawn: list[int] = field(default_factory=list)
-    lexicon: list[tuple[str, str, int, int]] = field(default_factory=list)
-    words: list[FertilityCounts] = field(default_factory=list)
-    jumps: list[tuple[str, int, int]] = field(default_factory=list)
     corrected_inputs: list[PairAlignment] = field(default_factory=list)
     applied_corrections: list[tuple[int, int]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class AlignerCounts:
-    """Counts of the aligner, in the format of `AlignerChange`."""
-
-    lexicon: list[tuple[str, str, int, int]]
-    words: list[FertilityCounts]
-    jumps: list[tuple[str, int, int]]

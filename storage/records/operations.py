@@ -6,7 +6,45 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
 
-from hierogram.storage.records.pairs import UNSETTLED
+from hierogram.storage.records.pairs import SETTLED, UNSETTLED
+
+
+@dataclass(slots=True)
+class StoreState:
+    """Row of `store_state`: positions, last assigned ids, and running totals.
+
+    The totals are stored so that `status` does not count pairs and rules. Rules with ids above
+    `last_rule_id_at_day_start` are new on `last_change_day`.
+    """
+
+    position: int = 0
+    grammar_position: int = 0
+    last_pair_id: int = 0
+    last_rule_id: int = 0
+    last_word_id: int = 0
+    unaligned: int = 0
+    waiting: int = 0
+    sampling: int = 0
+    settled: int = 0
+    source_types: int = 0
+    target_types: int = 0
+    rules_in_use: int = 0
+    rules_expected: int = 0
+    rules_stored: int = 0
+    rule_tokens: int = 0
+    expected_tokens: float = 0.0
+    rejected_lines: int = 0
+    sweeps: int = 0
+    last_change_day: str = ""
+    last_rule_id_at_day_start: int = 0
+
+    def add(self, total: str, number: int) -> None:
+        """Add to a total, such as the number of pairs in a state, by name."""
+        setattr(self, total, getattr(self, total) + number)
+
+    def pairs(self) -> dict[str, int]:
+        """Return the numbers of pairs by state."""
+        return {state: getattr(self, state) for state in (*UNSETTLED, SETTLED)}
 
 
 @dataclass(frozen=True, slots=True)

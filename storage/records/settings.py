@@ -25,7 +25,6 @@ from hierogram.samplers.grammar.settings import (
 )
 from hierogram.storage.options import MAX_NUMBER, Option
 
-MAX_SEED = MAX_NUMBER
 INFINITY = float("inf")
 
 KEPT, LOWERED = "kept", "lowered"
@@ -68,7 +67,7 @@ class Settings:
     span_limit: Annotated[
         int, Option("Always cut phrases of more than N words on either side. 0: no limit.", min=0, metavar="N")
     ] = 7
-    seed: Annotated[int, Option("Random seed.", min=0, max=MAX_SEED)] = 1
+    seed: Annotated[int, Option("Random seed.", min=0, max=MAX_NUMBER)] = 1
     round_sweeps: int = 10
     schedule: Annotated[
         str,

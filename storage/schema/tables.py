@@ -6,7 +6,7 @@ the same ids everywhere, and ids are never reused.
 """
 
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from sqlalchemy import ColumnElement, text
 from sqlalchemy.engine import Dialect
@@ -22,9 +22,12 @@ from sqlalchemy.types import (
     TypeDecorator,
 )
 
+from hierogram.storage.records.operations import StoreState
+
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 WHOLE = BigInteger()
 BLOB = LargeBinary()
+_KINDS = {int: WHOLE, float: Double(), str: TEXT}
 SERIAL = BigInteger().with_variant(Integer(), "sqlite")
 _MOMENT_FORMAT = "%Y-%m-%d %H:%M:%S"
 
@@ -120,17 +123,10 @@ BLOCK_BITS = 17
 
 settings = _table("settings", *_key(name=TEXT), *_required(value=TEXT))
 
-# The totals are stored so that `status` does not count pairs and rules.
 store_state = _table(
     "store_state",
     *_key(id=Integer),
-    *_required(position=WHOLE, grammar_position=WHOLE, last_pair_id=WHOLE, last_rule_id=WHOLE, last_word_id=WHOLE),
-    *_required(unaligned=WHOLE, waiting=WHOLE, sampling=WHOLE, settled=WHOLE, source_types=WHOLE, target_types=WHOLE),
-    *_required(rules_in_use=WHOLE, rules_expected=WHOLE, rules_stored=WHOLE, rule_tokens=WHOLE, expected_tokens=Double),
-    *_required(rejected_lines=WHOLE, sweeps=WHOLE),
-    # Rules with ids above `last_rule_id_at_day_start` are new on `last_change_day`.
-    Column("last_change_day", TEXT, nullable=False, server_default=""),
-    Column("last_rule_id_at_day_start", BigInteger, nullable=False, server_default="0"),
+    *_required(**{name: _KINDS[kind] for name, kind in get_type_hints(StoreState).items()}),
     CheckConstraint("id = 1", name="store_state_has_one_row"),
 )
 

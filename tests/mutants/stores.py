@@ -74,8 +74,8 @@ STORE_FAULTS = (
     Fault(
         "a settling pair also counts as sampled",
         "storage/grammar/changes.py",
-        "state.count_pairs(state, -number)",
-        "state.count_pairs(state, 0)",
+        "state.add(state, -number)",
+        "state.add(state, 0)",
         (_COMMITS, "-k", "sqlite and replaces_the_previous_one"),
     ),
     Fault(
@@ -130,8 +130,8 @@ STORE_FAULTS = (
     Fault(
         "rules with the same count as the last one of a page are on no page",
         "storage/grammar/rules.py",
-        "((uses == last_uses) &",
-        "((uses < last_uses) &",
+        "(r.{uses} = :last_uses AND",
+        "(r.{uses} < :last_uses AND",
         (_QUERIES, "-k", "sqlite and consecutive_pages"),
     ),
     Fault(

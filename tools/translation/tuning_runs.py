@@ -31,7 +31,7 @@ from hierogram.daemon.text.segments import WordView
 from hierogram.samplers.decoding.grammar import COUNTED
 from hierogram.storage.database.connection import parse_url, sqlite_file
 from hierogram.storage.exceptions import install_extra
-from hierogram.storage.options import all_plain
+from hierogram.storage.options import as_plain as options_as_plain
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.translation.fixed_words import split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, toml_table, translation_kind
@@ -216,7 +216,7 @@ def tune(
         for iteration in tuned.history
     ]
     result = TunedWeights(decode.by_name(tuned.weights), tuned.best + 1, not tuned.best, rounds_as_json)
-    inputs = {"grammar": grammar_name, **inputs, **all_plain(resolved)}
+    inputs = {"grammar": grammar_name, **inputs, **options_as_plain(resolved, with_defaults=True)}
     lines = toml_table("[weights]", result.weights)
     lines += toml_table("[tuning]", {**inputs, "best_round": result.best_round, "scale": tuned.scale})
     for scores, iteration in zip(rounds_as_json, tuned.history, strict=True):

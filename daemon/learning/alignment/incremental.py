@@ -198,7 +198,7 @@ def align_new_batch(
         chunk = slice(first, first + _PAIRS_PER_COMMIT)
         weight = np.zeros(len(rows), np.int64)
         weight[chunk] = 1
-        change = AlignerChange(alignments[chunk], pair_links[chunk])
+        change = AlignerChange(alignments=alignments[chunk], links=pair_links[chunk])
         change.applied_corrections = [(row.id, corrected[row.id]) for row in rows[chunk] if row.id in corrected]
         add_link_counts(change, texts.counts(links, weight), texts.units)
         changes.append(change)
@@ -227,7 +227,7 @@ def realign_batch(
     if not corrected:
         old = {row.id: row.alignment for row in rows}
         alignments = [new for new in alignments if is_material_change(old[new.id], new.alignment)]
-    change = AlignerChange(alignments, _make_pair_links(rows, texts, links))
+    change = AlignerChange(alignments=alignments, links=_make_pair_links(rows, texts, links))
     add_link_counts(change, _map_counts(_difference, texts.counts(links), own_counts), texts.units)
     return [change]
 

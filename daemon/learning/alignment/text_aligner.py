@@ -198,7 +198,7 @@ def warm_up() -> None:
     """Compile or load the kernels that requests use, by aligning a pair with and without a fixed link."""
     texts = ("a b", "x y")
     units = words_and_stems(read_side([texts[0]]), read_side([texts[1]]))
-    prior = NamedCounts(AlignerCounts([], [], [])).select(unit_names(units), (2, 2))
+    prior = NamedCounts(AlignerCounts()).select(unit_names(units), (2, 2))
     for fixed in ((), ((0, 0),)):
         _align_pair(texts, units, prior, KnownLinks(frozenset(fixed)))
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from hierogram.daemon.cli.flags import given_options, option_flag, with_options
 from hierogram.daemon.exceptions import UsageError
-from hierogram.storage.options import Option, OptionError, OptionField, Options, all_plain, as_plain, check, from_plain
+from hierogram.storage.options import Option, OptionError, OptionField, Options, as_plain, check, from_plain
 
 
 class Color(StrEnum):
@@ -145,7 +145,7 @@ def test_options_survive_a_round_trip_through_plain_values() -> None:
     plain = as_plain(made)
     assert json.loads(json.dumps(plain)) == {"what": "wall", "color": "green", "into": "tin", "names": ["a"]}
     assert from_plain(Paint, plain) == made
-    assert set(all_plain(made)) == set(OptionField.of(Paint))
+    assert set(as_plain(made, with_defaults=True)) == set(OptionField.of(Paint))
 
 
 def test_plain_values_with_unknown_keys_are_refused() -> None:

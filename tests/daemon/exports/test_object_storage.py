@@ -100,7 +100,7 @@ def test_object_storage_errors_contain_the_url(learned: Store, bucket: Any) -> N
 
 def test_an_interrupted_job_remains_due(learned: Store, bucket: Any) -> None:
     add_job(learned, job("news", f"s3://{bucket.name}/news"))
-    before = learned.jobs()
+    before = [row[:5] for row in learned.jobs()]
     errors: list[Exception | None] = []
 
     def run(stopping: Callable[[], bool]) -> None:
@@ -114,7 +114,7 @@ def test_an_interrupted_job_remains_due(learned: Store, bucket: Any) -> None:
     stops = iter([False])
     run(lambda: next(stops, True))
     assert "interrupted" in str(errors.pop())
-    assert learned.jobs() == before
+    assert [row[:5] for row in learned.jobs()] == before
     assert not keys(bucket)
     run(lambda: False)
     assert errors == [None]

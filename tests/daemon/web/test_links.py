@@ -26,7 +26,7 @@ def test_links_are_set_read_and_removed(learned_client: TestClient) -> None:
 
 def test_links_of_the_aligner_have_probabilities(store: Store, connect: Connect) -> None:
     ingest(store, [NewPair("la maison", "the house", None, 2, 2, 1)])
-    align(store, AlignerChange([PairAlignment(1, "0-0 1-1", "0.98 0.75")]))
+    align(store, AlignerChange(alignments=[PairAlignment(1, "0-0 1-1", "0.98 0.75")]))
     client = connect(FakeService(store))
     for path in ("/v1/pairs/1", "/v1/pairs/1/links"):
         answer = client.get(path).json()

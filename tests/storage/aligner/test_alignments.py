@@ -22,12 +22,11 @@ def raw(source: str, target: str, line: int = 1) -> NewPair:
 
 def change(pair_id: int = 1, sweep: int = 1, since: int | None = None, weight: int = 1) -> AlignerChange:
     return AlignerChange(
-        [PairAlignment(pair_id, "0-0", "0.98")],
-        [PairLinks(pair_id, b"\0\0", b"\0\0\xff\xff", sweep, since)],
-        [],
         [("a", "x", weight, weight), ("", "b", 0, weight), ("b", "", 0, weight)],
         [FertilityCounts("source", "a", weight, 0, weight, 0, 0, 0, 0, 0, 0)],
         [("forward", 1, 2 * weight), ("backward", -1, weight)],
+        [PairAlignment(pair_id, "0-0", "0.98")],
+        [PairLinks(pair_id, b"\0\0", b"\0\0\xff\xff", sweep, since)],
     )
 
 

@@ -9,7 +9,7 @@ from tests.storage.database.writers import WRITERS, run_concurrently
 from hierogram.storage.database import connection as connections
 from hierogram.storage.database import postgres
 from hierogram.storage.database.connection import make_engine, parse_url, reading, writing_connection
-from hierogram.storage.exceptions import StoreError, StoreUnavailableError, StoreUrlError
+from hierogram.storage.exceptions import StoreUnavailableError, StoreUrlError
 from hierogram.storage.store import Store, open_store
 
 COMMITS = 15
@@ -107,8 +107,3 @@ def test_threads_write_through_one_connection_with_the_large_cache(tmp_path: Pat
 def test_invalid_cache_sizes_are_refused(cache: str) -> None:
     with pytest.raises(StoreUrlError, match="cache_mb must be a whole number of megabytes"):
         parse_url(f"sqlite:///x.db?cache_mb={cache}")
-
-
-def test_unknown_states_of_pairs_are_refused(store: Store) -> None:
-    with pytest.raises(StoreError, match="unknown state of a pair: lost"):
-        store.count_pairs(["waiting", "lost"])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tests.storage.building import commit, delta, integrity, make_key, query, read_counts
 from tests.storage.rows import rule_rows
 
+from hierogram.storage.checks import integrity as checks
 from hierogram.storage.grammar import changes as grammar
 from hierogram.storage.grammar import indexes
 from hierogram.storage.grammar.indexes import (
@@ -91,7 +92,8 @@ def test_rules_are_found_by_key_after_any_commits(
 ) -> None:
     monkeypatch.setattr(indexes, "_MAX_RUN", largest)
     if crowded:
-        monkeypatch.setattr(indexes, "key_fingerprints", three_bits)
+        for module in (indexes, checks):
+            monkeypatch.setattr(module, "key_fingerprints", three_bits)
     random = Random(5)
     counts: dict[tuple[str, str], int] = {}
     most = 0
