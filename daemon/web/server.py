@@ -20,7 +20,7 @@ from math import ceil
 
 import h11
 import uvicorn
-from anyio import CancelScope, current_time
+from anyio import CancelScope
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -79,13 +79,13 @@ class _Exchange:
         problem.headers["Connection"] = "close"
         self.refusal = self.refusal or problem
         if self.body_timeout is not None and not self.body_timeout.expired():
-            self.body_timeout.reschedule(current_time())
+            self.body_timeout.reschedule(_now())
         return self.refusal
 
     async def receive(self) -> Message:
         if self._body_complete:
             return await self._receive()
-        client_timeout, started = self._gate.client_timeout, current_time()
+        client_timeout, started = self._gate.client_timeout, _now()
         allowed_seconds = client_timeout + self._body_bytes / self._gate.min_bytes_per_second
         seconds_left = min(client_timeout, allowed_seconds - self._waited_seconds)
         try:
@@ -94,7 +94,7 @@ class _Exchange:
                 message = await self._receive()
         except TimeoutError:
             is_first_timeout = self.refusal is None
-            seconds = self._waited_seconds + current_time() - started
+            seconds = self._waited_seconds + _now() - started
             reason = f"the body arrived too slowly: {self._body_bytes} bytes in {seconds:.0f} s (client_timeout)"
             refusal = self.refuse(ProblemError(HTTPStatus.REQUEST_TIMEOUT, reason))
             if not self._response_started:
@@ -105,7 +105,7 @@ class _Exchange:
             return {"type": "http.disconnect"}
         finally:
             self.body_timeout = None
-            self._waited_seconds += current_time() - started
+            self._waited_seconds += _now() - started
         self._body_bytes += len(message.get("body", b""))
         self._body_complete = message["type"] != "http.request" or not message.get("more_body")
         return message
@@ -129,6 +129,12 @@ class _Exchange:
         # Wait until uvicorn has handled the abort, in the next iteration of the event loop. Otherwise, uvicorn would
         # log an application error.
         await asyncio.sleep(0)
+
+
+def _now() -> float:
+    # `anyio.current_time` may fail in callbacks of the event loop, such as `connection_made`, because sniffio finds the
+    # event loop only in tasks.
+    return asyncio.get_running_loop().time()
 
 
 @dataclass(eq=False)
@@ -174,8 +180,8 @@ class _Gate:
         for connection in [connection for connection in self._connections.values() if connection.exchange is None]:
             unsent = connection.transport.get_write_buffer_size()
             if unsent != connection.unsent_bytes:
-                connection.unsent_bytes, connection.waiting_since = unsent, current_time()
-            elif current_time() - connection.waiting_since > self.client_timeout:
+                connection.unsent_bytes, connection.waiting_since = unsent, _now()
+            elif _now() - connection.waiting_since > self.client_timeout:
                 connection.transport.abort()
 
     def stop(self) -> None:
@@ -208,7 +214,7 @@ class _Gate:
             self._running.discard(exchange)
             # The next request on this connection may have started already.
             if connection.exchange is exchange:
-                connection.exchange, connection.waiting_since = None, current_time()
+                connection.exchange, connection.waiting_since = None, _now()
 
 
 class _Connection(H11Protocol):

@@ -179,45 +179,55 @@ def is_cached(kernel: Callable[..., Any]) -> bool:
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+SignalHandler = Callable[[int, FrameType | None], object]
 
 _compile: Any = numba.njit
 
 change_compiler()
 
 
-class _DeferredSignals:
-    """Signal handler that keeps signals for later."""
+class _DeferringHandler:
+    """Signal handler that runs the previous handlers, and keeps their exceptions for later."""
 
-    def __init__(self) -> None:
-        self.numbers: list[int] = []
+    def __init__(self, handlers: dict[signal.Signals, SignalHandler]) -> None:
+        self.handlers = handlers
+        self.errors: list[BaseException] = []
 
-    def __call__(self, number: int, _frame: FrameType | None) -> None:
-        self.numbers.append(number)
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        try:
+            self.handlers[signal.Signals(number)](number, frame)
+        except BaseException as error:
+            self.errors.append(error)
 
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Defer SIGINT and SIGTERM until the block ends, if this is the main thread.
+    """Defer exceptions of the handlers of SIGINT and SIGTERM until the block ends, in the main thread.
 
-    Their handlers may raise exceptions. The compiler calls Python from C, where Python ignores exceptions, and an
-    exception elsewhere in the compiler can corrupt memory.
+    The compiler calls Python from C, where Python ignores exceptions, and an exception elsewhere in the compiler can
+    corrupt memory.
     """
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    is_deferred = any(isinstance(handler, _DeferredSignals) for handler in handlers.values())
+    handlers: dict[signal.Signals, SignalHandler] = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        handler = signal.getsignal(number)
+        if callable(handler):
+            handlers[number] = handler
+    is_deferred = any(isinstance(handler, _DeferringHandler) for handler in handlers.values())
     if is_deferred or threading.current_thread() is not threading.main_thread():
         yield
         return
-    deferred = _DeferredSignals()
-    replaced = {number: handler for number, handler in handlers.items() if callable(handler)}
-    for number in replaced:
-        signal.signal(number, deferred)
+    deferring = _DeferringHandler(handlers)
+    for number in handlers:
+        signal.signal(number, deferring)
     try:
         yield
     finally:
-        for number, handler in replaced.items():
-            signal.signal(number, handler)
-        for deferred_signal in deferred.numbers:
-            signal.raise_signal(deferred_signal)
+        for number, handler in handlers.items():
+            # Keep a handler that a handler has installed.
+            if signal.getsignal(number) is deferring:
+                signal.signal(number, handler)
+        if deferring.errors:
+            raise deferring.errors[0]
 
 
 def _kernel(function: Function, **options: Any) -> Function:

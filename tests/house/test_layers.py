@@ -83,6 +83,15 @@ def test_classes_and_functions_named_in_the_architecture_document_exist() -> Non
             assert not method or method in methods, f"{file}: {first} has no {method}"
 
 
+def test_names_in_modules_named_in_the_contributor_guide_exist() -> None:
+    named_there = re.findall(r"`(\w+)` (?:in|of) `([\w/]+\.py)`", GUIDE)
+    named_there += re.findall(r"`(\w+)` \(`([\w/]+\.py)`\)", GUIDE)
+    assert len(named_there) >= 5
+    for name, file in named_there:
+        defined = rf"^(?:(?:def|class) {name}\b|{name}\b.* = )"
+        assert re.search(defined, (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE), f"{file} has no {name}"
+
+
 def test_modules_have_no_import_cycle() -> None:
     edges = {dotted_name(path): {dotted_name(other) for other in imported_modules(path)} for path in modules()}
     assert not cycles(edges), f"import cycles: {cycles(edges)}"

@@ -195,6 +195,23 @@ def test_an_interrupt_takes_effect_after_the_outermost_compilation() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_handlers_run_while_a_kernel_is_compiled_and_may_replace_themselves() -> None:
+    received: list[int] = []
+
+    def replace_itself(number: int, _frame: object) -> None:
+        received.append(number)
+        signal.signal(number, signal.SIG_IGN)
+
+    before = signal.signal(signal.SIGTERM, replace_itself)
+    try:
+        with defer_interrupts():
+            signal.raise_signal(signal.SIGTERM)
+            assert received == [signal.SIGTERM]
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_an_interrupted_kernel_is_compiled_and_cached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HIEROGRAM_CACHE", str(tmp_path))
 
