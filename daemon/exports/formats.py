@@ -56,10 +56,10 @@ def _indicator(name: str, cdec: str, condition: str) -> Feature:
 
 
 FEATURES = (
-    _probability("p_target_given_source", "EGivenF", "target", "source", 0.25),
-    _probability("p_source_given_target", "FGivenE", "source", "target", 0.2),
-    Feature("lex_target_given_source", "LexEGivenF", "lex_target_given_source", 0.15, lexical=True, logarithmic=True),
-    Feature("lex_source_given_target", "LexFGivenE", "lex_source_given_target", 0.1, lexical=True, logarithmic=True),
+    _probability("p_target_given_source", "EGivenF", "target", "source", 0.28),
+    _probability("p_source_given_target", "FGivenE", "source", "target", 0.35),
+    Feature("lex_target_given_source", "LexEGivenF", "lex_target_given_source", 0.27, lexical=True, logarithmic=True),
+    Feature("lex_source_given_target", "LexFGivenE", "lex_source_given_target", 0.3, lexical=True, logarithmic=True),
     Feature("count", "Count", "count", logarithmic=True),
     Feature("source_count", "CountF", "source_count", logarithmic=True),
     Feature("target_count", "CountE", "target_count", logarithmic=True),
@@ -85,8 +85,8 @@ LM, WORDS, RULES, GLUE, UNKNOWN, LM_UNKNOWN = "lm", "words", "rules", "glue", "u
 """Features of decoding: language model log probability, and numbers of target words and rules.
 `UNKNOWN` counts untranslated source words, `LM_UNKNOWN` target words unknown to the language model."""
 DEFAULT_WEIGHTS = {feature.name: feature.weight for feature in FEATURES if feature.weight}
-DEFAULT_WEIGHTS |= {LM: 0.35, WORDS: 1.0, RULES: 0.0, GLUE: -0.1, UNKNOWN: -5.0, LM_UNKNOWN: -1.0}
-"""Default weights. A feature without an entry has weight 0."""
+DEFAULT_WEIGHTS |= {LM: 0.7, WORDS: 1.84, RULES: -0.28, GLUE: 0.26, UNKNOWN: -7.0, LM_UNKNOWN: 0.0}
+"""Default weights with a language model. A feature without an entry has weight 0."""
 
 BY_NAME = {feature.name: feature for feature in FEATURES}
 

@@ -14,7 +14,7 @@ from shutil import copyfileobj
 from typing import NamedTuple
 
 from hierogram.daemon.exceptions import DaemonError, InputError
-from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS, WORDS
+from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS, GLUE, UNKNOWN, WORDS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.files import atomic_write, cache_folder
 from hierogram.daemon.progress import Progress, progress
@@ -115,8 +115,12 @@ def _build(text: Path, path: Path, bar: Progress) -> ModelWithVocabulary:
     return open_language_model(str(model), bar)
 
 
-_WORDS_WITHOUT_MODEL = 0.3
-"""Weight of target words without a language model. With 1, translations are 2 to 4 times too long."""
+WEIGHTS_WITHOUT_MODEL = {
+    "p_target_given_source": 0.25, "p_source_given_target": 0.2,
+    "lex_target_given_source": 0.15, "lex_source_given_target": 0.1,
+    WORDS: 0.3, GLUE: -0.1, UNKNOWN: -5.0,
+}  # fmt: skip
+"""Default weights without a language model. `DEFAULT_WEIGHTS` would make translations too long."""
 
 NO_MODEL = "none"
 """Option value for no language model."""
@@ -142,10 +146,8 @@ class TranslationResources:
         return make_pipeline(own.as_settings(), tokenize=two_languages(options.tokenize, "--tokenize"))
 
     def start_weights(self) -> dict[str, float]:
-        """Return the starting weights. Without a language model, the default weight of words is lower."""
-        if self.options.weights is None and self.model is None:
-            return self.weights | {WORDS: _WORDS_WITHOUT_MODEL}
-        return self.weights
+        """Return the weights from the options, else the default weights with or without a language model."""
+        return WEIGHTS_WITHOUT_MODEL if self.options.weights is None and self.model is None else self.weights
 
     def translator(self, grammar: TranslationGrammar, weights: dict[str, float] | None = None) -> Translator:
         """Return a translator with a grammar. `weights` replace the starting weights."""
