@@ -38,6 +38,7 @@ class SweepInfo(NamedTuple):
 
 
 STATISTICS = np.dtype([(name, np.int64) for name in SweepInfo._fields])
+"""Record of `SweepInfo` in scratch memory, which kernels add to."""
 
 
 _COUNT_BITS = np.uint64(64 - 3 * SIZE_BITS)

@@ -23,8 +23,6 @@ from hierogram.samplers.forests.fragments import SUMMARY, base_powers, compose, 
 from hierogram.samplers.kernel import Report
 from hierogram.samplers.trees.models import LabelProcesses, TreeModel, TreeState, log_base, set_label
 
-"""Numbers of sampled and changed edges and cuts."""
-
 FRAGMENT = np.dtype([("high", np.uint64), ("low", np.uint64), ("label", np.uint64), ("log_base", np.float64)])
 """Fragment of an option: its key (`high`, `low`), its root label, and ln P0 (`log_base`)."""
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 SAMPLERS = "samplers"
 PARTS = ("daemon", "migrations", "storage", "tools")
 _WORD = re.compile(r"\b(?!(?:and|or|not|sqlite|postgres)\b)[a-z_]{3,}\b(?!-)")
-"""Word of a selection that is part of a test's name. Parameters with numbers, such as `bhmm-0`, are not checked."""
+"""Word of a selection that is part of a test's name. Parameters with hyphens, such as `bhmm-f`, are not checked."""
 FAILED = 1
 """Exit code of pytest if tests ran and failed."""
 
