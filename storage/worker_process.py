@@ -149,17 +149,21 @@ class WorkerProcess:
         self._socket, other_end = socketpair()
         with other_end:
             arguments = (other_end.fileno(), os.getpid(), self._memory_bytes, *self._preloaded_modules)
-            return subprocess.Popen(
-                [sys.executable, "-P", "-c", f"from {__name__} import serve; serve{arguments}"],
-                stdin=subprocess.DEVNULL,
-                # Discard the output of libraries.
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=(other_end.fileno(),),
-                # Use another process group, so that signals from a terminal reach only the parent.
-                process_group=0,
-                env=environment,
-            )
+            try:
+                return subprocess.Popen(
+                    [sys.executable, "-P", "-c", f"from {__name__} import serve; serve{arguments}"],
+                    stdin=subprocess.DEVNULL,
+                    # Discard the output of libraries.
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(other_end.fileno(),),
+                    # Use another process group, so that signals from a terminal reach only the parent.
+                    process_group=0,
+                    env=environment,
+                )
+            except OSError:
+                self._socket.close()
+                raise
 
     def _send(self, request: bytes) -> None:
         self.start()

@@ -183,6 +183,7 @@ _WORD = np.dtype([("id", np.int64), ("count", np.int64)])
 """Count of a word: stored with its id in the vocabulary, or counted in pairs (`id` is 0)."""
 _ENTRY = np.dtype([("fingerprint", np.uint32), ("rule", np.int64)])
 """Entry of the index of rules by key. The id of a deleted rule is negative."""
+_MAX_OFFSET = (1 << 31) - 1
 
 
 def word_differences(
@@ -337,8 +338,8 @@ def _word_differences(
 
 def _key_differences(stored: StoredRules, entries: NDArray[Any], first: int) -> tuple[list[int], list[int]]:
     """Return the ids of rules missing from the key index, and of its entries without a rule, ascending."""
-    # Pack rule id, from the first id of the range, and fingerprint into one number.
-    packed = (np.abs(entries["rule"]) - first) << 32 | entries["fingerprint"]
+    # Pack rule id, from the first id of the range, and fingerprint into one number. Limit wrong ids, which may not fit.
+    packed = np.minimum(np.abs(entries["rule"]) - first, _MAX_OFFSET) << 32 | entries["fingerprint"]
     indexed = np.setdiff1d(packed[entries["rule"] > 0], packed[entries["rule"] < 0])
     correct = (stored.ids - first) << 32 | key_fingerprints(stored.rules.keys)
     missing, stale = np.setdiff1d(correct, indexed), np.setdiff1d(indexed, correct)

@@ -140,3 +140,19 @@ def test_a_shortage_of_file_descriptors_is_reported(child: WorkerProcess) -> Non
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert len(list(child.run(nothing, child_work.count, 1))) == 1
+
+
+def test_a_process_that_cannot_start_leaves_no_open_socket(
+    child: WorkerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **_named: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    list(child.run(nothing, child_work.count, 1))
+    child.close()
+    descriptors = set(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patched:
+        patched.setattr(subprocess, "Popen", fail)
+        with pytest.raises(StoreUnavailableError, match="Resource temporarily unavailable"):
+            list(child.run(nothing, child_work.count, 1))
+    assert set(os.listdir("/proc/self/fd")) == descriptors

@@ -202,7 +202,8 @@ class AllPairsChain(Chain):
 
     def _drop_pairs(self) -> None:
         self._parameters |= {row.label: row for row in self.labels()}
-        self.state = None
+        # Drop the pairs as well, so that they are not in memory together with the pairs that replace them.
+        self.loaded = self.kernel = self.state = None
 
     def sweep(self, loaded: KindBatch) -> Sweep:
         """Return a function that sweeps over the pairs, and then draws new parameters."""

@@ -1,5 +1,7 @@
 """A treebank sampled without a store."""
 
+import gc
+import weakref
 from collections import Counter
 
 from tests.daemon.learning.treebanks import TREES, expansions
@@ -30,3 +32,12 @@ def test_the_same_seed_gives_the_same_grammar() -> None:
     )
     assert count_fragments(first) == count_fragments(second) != count_fragments(other)
     assert first.labels() == second.labels() != other.labels()
+
+
+def test_a_chain_does_not_keep_pairs_whose_counts_were_changed() -> None:
+    chain = sample_treebank(TREES, annealing=Annealing(2, 3.0), sweeps=1)
+    assert chain.state is not None
+    nodes = weakref.ref(chain.loaded.batch.forests.node_offset)
+    chain.change_counts(chain.loaded, chain.state.derivations, -1)
+    gc.collect()
+    assert nodes() is None

@@ -147,3 +147,17 @@ def test_new_keys_are_split_into_several_runs(store: Store, store_url: str, monk
     with open_store(store_url) as another:
         commit(another, [], [delta("s7", "t", 1, key=make_key("t", "s7"))])
     assert read_counts(store)["s7", "t"] == (3, 0)
+
+
+def test_wrong_bits_in_the_ids_of_the_last_range_are_found(
+    store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(store, [], [delta("a", "x", 1)])
+    monkeypatch.setattr(checks, "SLICES", 1)
+    assert integrity(store) == []
+    [(content,)] = query(store_url, "SELECT content FROM rule_key_runs")
+    assert isinstance(content, bytes)
+    run = decode_run(content)
+    damaged = encode_run(KeyRun(run.fingerprints, run.rule_ids | 1 << 40))
+    query(store_url, "UPDATE rule_key_runs SET content = :damaged", damaged=damaged)
+    assert "1 rules missing from the key index: 1" in integrity(store)
