@@ -291,6 +291,10 @@ class DamagedPairsError(DerivationError):
         named = "; ".join(map(str, damaged[:_MAX_NAMED_PAIRS]))
         super().__init__(f"{named}{more}: damaged in the store: run `hierogram repair`")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Support pickling, because workers send this error."""
+        return DamagedPairsError, (self.damaged,)
+
 
 class ValidatedPairs(NamedTuple):
     """Pairs in memory with their validated derivations and averages.

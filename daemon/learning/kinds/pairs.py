@@ -73,10 +73,10 @@ class ForestPairs(ABC):
         `before` and `after` are the samples of consecutive pairs of the batch, from index `first`, or None if these
         pairs have no derivations. Raises `KeyCollisionError` if two rules have the same key.
         """
-        deltas = empty_deltas()
+        deltas, changed_pairs = empty_deltas(), self._changed_pairs(before, after, first)
         for samples, weight in ((after, 1), (before, -1)):
             if samples is not None:
-                pairs = _derived_pairs(samples)
+                pairs = np.intersect1d(_derived_pairs(samples), changed_pairs, assume_unique=True)
                 has_record = np.diff(samples.records.offsets)[pairs] > 0
                 # Without a record, the expected uses of a pair are the uses in its current tree, a single draw.
                 drawn = weight, weight * ONE_USE, weight * VARIANCE_PER_DRAW * ONE_SQUARE, 0
@@ -96,6 +96,23 @@ class ForestPairs(ABC):
         entry = deltas.entry[: deltas.entries]
         changed = [entry[name] != 0 for name in ("count", "expected_uses", "variance", "minimal_uses")]
         return self.rules(deltas, np.flatnonzero(np.any(changed, axis=0)))
+
+    def _changed_pairs(
+        self, before: StoredSamples | None, after: StoredSamples | None, first: int
+    ) -> NDArray[np.int64]:
+        """Return the pairs whose current tree can count otherwise, from 0. Only these need to be counted."""
+        if before is None or after is None:
+            return np.union1d(_derived_pairs(before), _derived_pairs(after))
+        offset = self.batch.forests.node_offset[first : first + after.records.size + 1]
+        nodes = slice(offset[0], offset[-1])
+        differs = after.state.edge[nodes] != before.state.edge[nodes]
+        differs |= after.state.cut[nodes] != before.state.cut[nodes]
+        number = np.concatenate(([0], np.cumsum(differs)))[offset - offset[0]]
+        has_record = [np.diff(one.records.offsets) > 0 for one in (before, after)]
+        is_derived = [np.isin(np.arange(len(offset) - 1), _derived_pairs(one)) for one in (before, after)]
+        return np.flatnonzero(
+            (np.diff(number) > 0) | (has_record[0] != has_record[1]) | (is_derived[0] != is_derived[1])
+        )
 
     def _averaged(self, samples: StoredSamples | None) -> Fragments:
         fragments = records.list_fragments(empty_blobs(0) if samples is None else samples.records)

@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 import hierogram as hg
-from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS, WORDS
 from hierogram.samplers.decoding.consensus import CANDIDATES, choose_consensus
+from hierogram.tools.translation.resources import WEIGHTS_WITHOUT_MODEL
 
 
-def test_the_word_weight_is_lower_without_a_language_model(parts: hg.GrammarStore) -> None:
+def test_other_default_weights_apply_without_a_language_model(parts: hg.GrammarStore) -> None:
     [candidate] = hg.Decoder(parts, lm="none").translator().translate("ninakula samaki tunapenda chai").candidates
-    weights = DEFAULT_WEIGHTS | {WORDS: 0.3}
-    score = sum(weights.get(name, 0) * value for name, value in candidate.features.items())
+    score = sum(WEIGHTS_WITHOUT_MODEL.get(name, 0) * value for name, value in candidate.features.items())
     assert candidate.score == pytest.approx(score)
 
 

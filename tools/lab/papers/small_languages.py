@@ -69,9 +69,10 @@ class SmallOptions:
     languages: Annotated[tuple[str, ...], Option("Language codes, except English.", metavar="CODES")] = (
         "sw", "wo", "jiv", "qu", "ppk",
     )  # fmt: skip
-    train: Annotated[
-        tuple[str, ...], Option("Number of training verses; repeat the option for several sizes.", metavar="NUMBERS")
-    ] = ("1000", "4000")
+    train: Annotated[tuple[str, ...], Option("Numbers of training verses, separated by commas.", metavar="NUMBERS")] = (
+        "1000",
+        "4000",
+    )
     methods: Annotated[tuple[str, ...], Option(f"Methods of segmentation: {', '.join(METHODS)}.", metavar="NAMES")] = (
         tuple(METHODS)
     )

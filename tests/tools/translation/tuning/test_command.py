@@ -13,10 +13,10 @@ from tests.daemon.conftest import Run
 from tests.daemon.parts import VERSES, make_parts
 
 import hierogram as hg
-from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS
 from hierogram.daemon.progress import Progress
 from hierogram.storage.records.parts import join_parts
 from hierogram.tools.translation.grammars import read_weights
+from hierogram.tools.translation.resources import WEIGHTS_WITHOUT_MODEL
 from hierogram.tools.translation.tuning_runs import PAIRS_PER_HELD_OUT, hold_out
 
 DOCUMENT = (Path(__file__).parents[4] / "docs" / "tuning.md").read_text(encoding="utf-8")
@@ -69,7 +69,7 @@ def test_tuned_weights_translate_better(hierogram: Run, inputs: Path) -> None:
         for name, weight in written["rounds"][made["best_round"] - 1]["weights"].items()
     }
     first = written["rounds"][0]["weights"]
-    assert first["p_target_given_source"] == DEFAULT_WEIGHTS["p_target_given_source"]
+    assert first["p_target_given_source"] == WEIGHTS_WITHOUT_MODEL["p_target_given_source"]
     assert (made["best_round"], made["start_is_best"]) == (scores.index(max(scores)) + 1, False)
     assert written["tuning"]["best_round"] == made["best_round"]
     assert written["tuning"]["references"] == ["dev.en", "dev2.en"]
