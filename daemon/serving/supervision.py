@@ -193,7 +193,8 @@ class Loop(Protocol):
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
         """Run from the stored state until `stop` is set, calling `beat` often. May raise any error.
 
-        Calls `beat.progress` once the store answers, so that the daemon is ready soon after an outage.
+        A loop that uses the store calls `beat.progress` once the store answers, so that the daemon is ready soon
+        after an outage.
         """
 
 

@@ -64,7 +64,10 @@ class Corrections:
         return escape(written, quote=False) if html and escape(text, quote=False) == text else written
 
     def put(self, text: str, translation: str, origin: str) -> int:
-        """Store a correction that replaces earlier corrections of a text. Returns its id. Raises `InputError`."""
+        """Store a correction that replaces earlier corrections of a text.
+
+        Returns the id of its pair. Raises `InputError`.
+        """
         check_input_kind(self._store, PAIRS)
         earlier = self._find_pairs(text)
         identifier = _digest(text) + _digest(translation)
