@@ -99,12 +99,15 @@ def test_a_commit_succeeds_if_no_thread_can_be_started(tmp_path: Path, monkeypat
 
     path = tmp_path / "store.db"
     with open_store(str(path), create=True) as store:
+        copies = store.engine.get_execution_options()["hierogram_checkpoints"]
+        # End the thread that may have started while the store was created.
+        copies.close()
         with monkeypatch.context() as patched:
             patched.setattr(threading.Thread, "start", refuse)
             commit(store, [], [delta("a", "x", 1)])
         assert rows_in_file(path, tmp_path / "copy.db", "rules") == 0
         commit(store, [], [delta("b", "y", 1)])
-        store.engine.get_execution_options()["hierogram_checkpoints"].close()
+        copies.close()
         assert rows_in_file(path, tmp_path / "copy.db", "rules") == 2
 
 
