@@ -2,8 +2,8 @@
 
     python -m hierogram.tools.lab.default_weights es-en.db en-es.db sw-en.db -o weights.toml
 
-Of each store, pairs of up to 25 source words are held out, as by `hierogram tune`. Only features with a default weight
-are tuned.
+The command holds out pairs of each store, like `hierogram tune`, and uses those of up to 25 source words. It tunes only
+features with a default weight.
 """
 
 from collections.abc import Iterator
