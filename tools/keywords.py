@@ -94,8 +94,8 @@ class TranslateKeywords(TypedDict, total=False):
     """Keyword arguments of `Decoder`: fields of `TranslateOptions`."""
 
     lm: PathLike | None
-    """Language model of the target language, ARPA or binary, or `none` (default: built from the target side of the
-    store)."""
+    """Language model of the target language (ARPA or binary), a folder of text in this language to add to the model
+    of the store, or `none` (default: built from the target side of the store)."""
     weights: PathLike | None
     """Feature weights written by `hierogram tune` (default: built in)."""
     posterior_mean: bool

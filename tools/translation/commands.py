@@ -146,7 +146,7 @@ def _print_notes(decoder: "Decoder") -> None:
     translator, resources = decoder.translator(), decoder.resources
     grammar, options = translator.grammar, resources.options
     if resources.store_model is not None:
-        print_note(f"language model: {resources.model_name()} (use --lm for another)")
+        print_note(f"language model: {resources.model_name()}{'' if options.lm else ' (use --lm for another)'}")
     elif options.lm is None:
         print_note("no language model: for better translations, build a model with `hierogram lm` and pass it as --lm")
     if grammar.circular:

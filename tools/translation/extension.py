@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.extensions import TRANSLATE, Command, Extension
 from hierogram.tools.translation.commands import evaluate, lm, translate, tune
-from hierogram.tools.translation.options import DecodingOptions
+from hierogram.tools.translation.options import NO_MODEL, DecodingOptions
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -25,7 +25,8 @@ def _check(configuration: "Configuration") -> None:
     section = configuration.section(DecodingOptions)
     for key in ("lm", "weights", "glossary"):
         file = getattr(section, key)
-        if file not in (None, "none") and not Path(file).is_file():
+        is_folder = key == "lm" and section.lm_folder is not None
+        if file not in (None, NO_MODEL) and not is_folder and not Path(file).is_file():
             raise UsageError(f"translating.{key}: {file}: file not found")
 
 

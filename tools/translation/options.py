@@ -1,11 +1,15 @@
 """Options of the decoder, shared by commands and the daemon."""
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated
 
 from hierogram.daemon.exports.options import check_count_flags
 from hierogram.daemon.shared_options import MAX_SCOPE, CurrentSample, MinCount, PosteriorMean, Tokenize, Tokenized
 from hierogram.storage.options import Option, OptionError, Options
+
+NO_MODEL = "none"
+"""Value of the option `lm` for no language model."""
 
 BEST = Option(
     "Maximum number of translations per line. If it is above 1, lines are `number ||| translation ||| features ||| "
@@ -21,7 +25,8 @@ class DecodingOptions(Options):
     lm: Annotated[
         str | None,
         Option(
-            "Language model of the target language, ARPA or binary, or `none`.",
+            "Language model of the target language (ARPA or binary), a folder of text in this language to add to the "
+            "model of the store, or `none`.",
             metavar="FILE",
             shown="built from the target side of the store",
         ),
@@ -40,6 +45,11 @@ class DecodingOptions(Options):
 
     def __post_init__(self) -> None:
         check_count_flags(self.posterior_mean, self.current_sample)
+
+    @property
+    def lm_folder(self) -> Path | None:
+        """The folder of text in the target language, or None if `lm` is not a folder."""
+        return Path(self.lm) if self.lm not in (None, NO_MODEL) and Path(self.lm).is_dir() else None
 
     def to_translate(self) -> "TranslateOptions":
         """Return the same settings as `TranslateOptions`."""

@@ -5,7 +5,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -13,21 +13,22 @@ from pathlib import Path
 from shutil import copyfileobj
 from typing import NamedTuple
 
-from hierogram.daemon.exceptions import DaemonError, InputError
+from hierogram.daemon.exceptions import DaemonError, InputError, UsageError
 from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS, GLUE, UNKNOWN, WORDS
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.files import atomic_write, cache_folder
 from hierogram.daemon.progress import Progress, progress
-from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline, make_pipeline, two_languages
+from hierogram.daemon.text.lines import open_lines
+from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline, TextSide, make_pipeline, two_languages
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records.pairs import DERIVED
 from hierogram.storage.store import Store
 from hierogram.tools.translation.fixed_words import Glossary, read_glossary
 from hierogram.tools.translation.grammars import StoreGrammar, TranslationGrammar, open_grammar, read_weights
-from hierogram.tools.translation.language_models.estimation import build_model
+from hierogram.tools.translation.language_models.estimation import build_model, tokenized_blocks
 from hierogram.tools.translation.language_models.files import ModelWithVocabulary, open_language_model
 from hierogram.tools.translation.language_models.options import EstimationOptions
-from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.options import NO_MODEL, TranslateOptions
 from hierogram.tools.translation.translating import Translator
 
 MAX_PAIRS = 200_000
@@ -42,11 +43,23 @@ _log = logging.getLogger(__name__)
 
 
 class StoreModel(NamedTuple):
-    """Language model of a store, the number of sentences in its text, and the digest of this text."""
+    """Language model of a store, the number of its sentences from the store, and the digest of its text."""
 
     model: ModelWithVocabulary
     sentences: int
     digest: str
+
+
+class MonolingualText(NamedTuple):
+    """Folder of text in the target language, one sentence per line, and the tokenizer of this text."""
+
+    folder: Path
+    side: TextSide
+
+    def files(self) -> list[Path]:
+        """Return the files in the folder and its subfolders, sorted. Hidden files are ignored."""
+        found = (path for path in self.folder.rglob("*") if path.is_file())
+        return sorted(path for path in found if not path.name.startswith("."))
 
 
 def count_model_pairs(pairs: int) -> int:
@@ -57,19 +70,24 @@ def count_model_pairs(pairs: int) -> int:
     return pairs_used
 
 
-def load_store_model(store: Store, bar: Progress, previous: StoreModel | None = None) -> StoreModel | None:
-    """Load or build the model of a store's target side. Returns `previous` if the text is unchanged.
+def load_store_model(
+    store: Store, bar: Progress, previous: StoreModel | None = None, more: MonolingualText | None = None
+) -> StoreModel | None:
+    """Load or build the model of a store's target side and of `more` text.
 
-    Models are cached by a digest of their text, the target sides of the first `count_model_pairs` pairs, so that a
-    growing store rarely needs a new model. Returns None if no model can be built.
+    Returns `previous` if both texts are unchanged. Models are cached by a digest of the target sides of the first
+    `count_model_pairs` pairs, so that a growing store rarely needs a new model, and of the names, sizes and times of
+    the files of `more`. If no model can be built, returns `previous`, or raises `InputError` if this is None and a file
+    of `more` is invalid.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
             text = Path(folder, "target")
-            sentences, digest = _write_text(store, text)
+            files = [] if more is None else more.files()
+            sentences, digest = _write_text(store, text, more, files)
             if previous is not None and previous.digest == digest:
                 return previous
-            if not sentences:
+            if not sentences and not files:
                 return None
             path = cache_folder() / "language-models" / f"{digest}.lm"
             model = None
@@ -78,26 +96,66 @@ def load_store_model(store: Store, bar: Progress, previous: StoreModel | None = 
                 if path.is_file():
                     model = open_language_model(str(path), bar)
                     os.utime(path)
-            model = model or _build(text, path, bar)
+            if model is None:
+                if more is not None:
+                    _append_text(text, more.side, files)
+                model = _build(text, path, bar)
     except (DaemonError, OSError) as error:
+        if more is not None and previous is None and isinstance(error, InputError):
+            raise
         _log.warning("cannot build a language model of the target side of the store: %s", error)
-        return None
-    _log.info("using a language model of %s target sentences of the store", f"{sentences:,}")
+        return previous
+    used = "" if more is None else f" and the text in {more.folder}"
+    _log.info("using a language model of %s target sentences of the store%s", f"{sentences:,}", used)
     return StoreModel(model, sentences, digest)
 
 
-def _write_text(store: Store, path: Path) -> tuple[int, str]:
+def _write_text(store: Store, path: Path, more: MonolingualText | None, files: Sequence[Path]) -> tuple[int, str]:
+    """Write a store's target sides. Returns their number, and the digest of them and of `files`."""
     digest = blake2b(f"4 {STORE_MODEL_OPTIONS}\n".encode(), digest_size=16)
     sentences = 0
     with store.snapshot() as snapshot, path.open("wb") as file:
         for line in snapshot.target_sides(count_model_pairs(sum(snapshot.state().pairs().values()))):
-            # Skip sentences that contain `<s>` or `</s>`, which estimation rejects.
-            if "<s>" not in line and "</s>" not in line:
-                data = line.encode() + b"\n"
+            if data := _model_line(line.encode()):
                 digest.update(data)
                 file.write(data)
                 sentences += 1
+    if more is not None:
+        digest.update(repr(more.side).encode())
+    for found in files:
+        status = found.stat()
+        digest.update(f"{found} {status.st_size} {status.st_mtime_ns}\n".encode())
     return sentences, digest.hexdigest()
+
+
+def _append_text(path: Path, side: TextSide, files: Sequence[Path]) -> None:
+    """Append the tokenized sentences of files to a text, except sentences that the text already contains.
+
+    Repeated sentences would distort the discounts, for example if a file contains the corpus of the store.
+    """
+    with path.open("rb") as file:
+        seen = set(map(hash, file))
+    with path.open("ab") as file:
+        for found in files:
+            number = 0
+            with open_lines(str(found)) as lines:
+                for block in tokenized_blocks(side, lines):
+                    for tokens in block.split(b"\n")[:-1]:
+                        number += 1
+                        try:
+                            tokens.decode()
+                        except UnicodeDecodeError as error:
+                            problem = f"not UTF-8 ({error.reason}): convert the file first"
+                            raise InputError(f"{found}, line {number}: {problem}") from error
+                        data = _model_line(tokens)
+                        if data and hash(data) not in seen:
+                            seen.add(hash(data))
+                            file.write(data)
+
+
+def _model_line(tokens: bytes) -> bytes:
+    """Return a line of a model's text, or b"" for `<s>` and `</s>`, which estimation rejects."""
+    return b"" if b"<s>" in tokens or b"</s>" in tokens else tokens + b"\n"
 
 
 def _build(text: Path, path: Path, bar: Progress) -> ModelWithVocabulary:
@@ -122,9 +180,6 @@ WEIGHTS_WITHOUT_MODEL = {
 }  # fmt: skip
 """Default weights without a language model. `DEFAULT_WEIGHTS` would make translations too long."""
 
-NO_MODEL = "none"
-"""Option value for no language model."""
-
 
 @dataclass(frozen=True)
 class TranslationResources:
@@ -138,7 +193,10 @@ class TranslationResources:
 
     def pipeline(self, grammar: TranslationGrammar) -> TextPipeline:
         """Return the pipeline that tokenizes into whole words, from the options or else the grammar's store."""
-        own, options = grammar.pipeline.with_whole_words(), self.options
+        return self._chosen_pipeline(grammar.pipeline.with_whole_words())
+
+    def _chosen_pipeline(self, own: TextPipeline) -> TextPipeline:
+        options = self.options
         if options.tokenized:
             return UNCHANGED_TEXT
         if options.tokenize is None:
@@ -164,7 +222,12 @@ class TranslationResources:
         )
 
     def grammar(self, path: str) -> TranslationGrammar:
-        """Return the grammar of a file. Raises `InputError` if it cannot be read."""
+        """Return the grammar of a file. Raises `InputError`, and `UsageError` if --lm is a folder."""
+        if self.options.lm_folder is not None:
+            raise UsageError(
+                f"--lm {self.options.lm}: a folder of text requires a store instead of a grammar file: estimate a "
+                "model of the text with `hierogram lm`, and pass its file"
+            )
         with progress("read the grammar", "rules") as bar:
             return open_grammar(path, self.options.max_scope, bar, self.options.format)
 
@@ -179,18 +242,29 @@ class TranslationResources:
             return StoreGrammar(store, export_options, bar)
 
     def with_store_model(self, store: Store) -> "TranslationResources":
-        """Return these resources with a language model of a store, unless the options name a model."""
-        if self.options.lm is not None:
+        """Return these resources with a store's language model, unless `lm` is a model file or `none`.
+
+        If `lm` is a folder, the model includes its text. Raises `InputError` if this text is invalid and these
+        resources have no model yet.
+        """
+        folder = self.options.lm_folder
+        if folder is None and self.options.lm is not None:
             return self
+        more = None
+        if folder is not None:
+            own = make_pipeline(store.settings()).with_whole_words()
+            more = MonolingualText(folder, self._chosen_pipeline(own).target)
         with progress("build the language model", "n-grams") as bar:
-            store_model = load_store_model(store, bar, self.store_model)
+            store_model = load_store_model(store, bar, self.store_model, more)
         return replace(self, model=None if store_model is None else store_model.model, store_model=store_model)
 
     def model_name(self) -> str:
-        """Return the model's display name: its file, the number of the store's sentences, or `none`."""
-        if self.store_model is not None:
-            return f"{self.store_model.sentences:,} target sentences of the store"
-        return self.options.lm or NO_MODEL
+        """Return the model's display name: its text if it is built from a store, its file, or `none`."""
+        if self.store_model is None:
+            return self.options.lm or NO_MODEL
+        folder = self.options.lm_folder
+        more = "" if folder is None else f" and the text in {folder}"
+        return f"{self.store_model.sentences:,} target sentences of the store{more}"
 
 
 def load_resources(options: TranslateOptions) -> TranslationResources:
@@ -198,7 +272,7 @@ def load_resources(options: TranslateOptions) -> TranslationResources:
     weights = dict(DEFAULT_WEIGHTS) if options.weights is None else read_weights(options.weights)
     glossary = Glossary() if options.glossary is None else read_glossary(options.glossary)
     model = None
-    if options.lm not in (None, NO_MODEL):
+    if options.lm not in (None, NO_MODEL) and options.lm_folder is None:
         with progress("read the language model", "n-grams") as bar:
             model = open_language_model(options.lm, bar)
     return TranslationResources(options, weights, model, glossary)

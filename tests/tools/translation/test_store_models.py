@@ -1,5 +1,6 @@
 """The language model of a store's target side: built once for each text, and kept in the cache folder."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from tests.daemon.conftest import Run
 from tests.tools.translation.small import grammar_file, lm_file
 
 import hierogram as hg
-from hierogram.daemon.exceptions import ExportError
+from hierogram.daemon.exceptions import ExportError, InputError
 from hierogram.daemon.learning.learner import withdraw_all
 from hierogram.daemon.progress import progress
 from hierogram.storage.store import Store
@@ -124,6 +125,59 @@ def test_sentences_that_contain_sentence_marks_are_omitted(tmp_path: Path, built
         store.add([("a", "b"), ("a c", "b </s>"), ("c", "<s>")])
         assert load_model(store.store).sentences == 1
     assert built == ["b\n"]
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    """Folder of running text in two files, one of them compressed and in a subfolder, and of a hidden file."""
+    folder = tmp_path / "texts"
+    (folder / "news").mkdir(parents=True)
+    (folder / "b.txt").write_text("The castle.\nA <s> mark\nthe castle .\n\nThe castle.\n")
+    (folder / "news" / "a.gz").write_bytes(gzip.compress(b"The house, the moat!\n"))
+    (folder / ".hidden").write_bytes(b"\xff")
+    return folder
+
+
+@pytest.mark.database("sqlite")
+def test_a_model_includes_the_sentences_of_a_folder_once(learned: Store, built: list[str], texts: Path) -> None:
+    load_resources(TranslateOptions(lm=str(texts), tokenize="fr,en")).with_store_model(learned)
+    own = "".join(row.target + "\n" for row in learned.pairs())
+    assert built == [own + "The castle .\nthe castle .\n\nThe house , the moat !\n"]
+
+
+@pytest.mark.database("sqlite")
+def test_a_changed_folder_changes_the_model(learned: Store, built: list[str], texts: Path) -> None:
+    resources = load_resources(TranslateOptions(lm=str(texts))).with_store_model(learned)
+    assert resources.with_store_model(learned).store_model is resources.store_model
+    (texts / "c").write_text("another castle\n")
+    changed = resources.with_store_model(learned)
+    assert len(built) == 2
+    assert changed.model_name() == f"9 target sentences of the store and the text in {texts}"
+    (texts / "c").unlink()
+    assert changed.with_store_model(learned).store_model.digest == resources.store_model.digest
+    assert len(built) == 2
+
+
+@pytest.mark.database("sqlite")
+def test_an_invalid_file_of_a_folder_is_an_error_but_keeps_a_loaded_model(
+    learned: Store, texts: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    resources = load_resources(TranslateOptions(lm=str(texts))).with_store_model(learned)
+    (texts / "c").write_bytes(b"well\n\xffill\n")
+    with pytest.raises(InputError, match=r"c, line 2: not UTF-8 .*: convert the file first"):
+        load_resources(TranslateOptions(lm=str(texts))).with_store_model(learned)
+    assert resources.with_store_model(learned).store_model is resources.store_model
+    assert "c, line 2: not UTF-8" in caplog.text
+
+
+@pytest.mark.database("sqlite")
+def test_a_folder_requires_a_store(hierogram: Run, tmp_path: Path, learned_url: str, texts: Path) -> None:
+    (tmp_path / "text").write_text("la maison\n")
+    ran = hierogram("translate", str(grammar_file(tmp_path)), "text", "--lm", str(texts))
+    assert ran.code == 2
+    assert "a folder of text requires a store instead of a grammar file" in ran.err
+    ran = hierogram("--store", learned_url, "translate", "text", "--lm", str(texts))
+    assert f"language model: 9 target sentences of the store and the text in {texts}\n" in ran.err
 
 
 @pytest.mark.database("sqlite")

@@ -238,7 +238,7 @@ def _number_texts(
     with output.open("wb") as file:
         for path in texts:
             with open_lines(path) as lines:
-                blocks = _tokenized(side, lines) if side.changes else _keep_beginning(lines, beginning)
+                blocks = tokenized_blocks(side, lines) if side.changes else _keep_beginning(lines, beginning)
                 source = TextCursor(lines, bar, blocks)
                 has_more = True
                 while has_more:
@@ -254,7 +254,8 @@ def _number_texts(
     return vocabulary.finish(), occurrences
 
 
-def _tokenized(side: TextSide, file: LineFile) -> Iterator[bytes]:
+def tokenized_blocks(side: TextSide, file: LineFile) -> Iterator[bytes]:
+    """Yield blocks of complete lines, tokenized. Raises `InputError` for a line above `MAX_LINE_BYTES`."""
     number = 0
     for chunk in file.chunks():
         for line in chunk:
