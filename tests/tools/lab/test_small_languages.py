@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,21 @@ def test_a_smaller_cell_learns_the_first_verses_of_a_larger_one(folder: Path) ->
     small, large = (split_verses(folder, Cell("sw", "en", size, WORDS), _options(folder)) for size in (10, 40))
     assert large.train[:10] == small.train
     assert large.test == small.test
+
+
+def test_text_of_the_language_model_is_neither_learned_nor_translated(folder: Path) -> None:
+    options = replace(_options(folder), more_text=10)
+    verses = split_verses(folder, Cell("sw", "en", 30, WORDS), options)
+    known = {target for _, target in (*verses.train, *verses.test)}
+    assert len(verses.more_text) == 10
+    assert not known & {*verses.more_text}
+
+
+@pytest.mark.slow
+def test_more_text_changes_the_language_model(folder: Path) -> None:
+    options = replace(_options(folder), more_text=10)
+    measure(folder, Cell("sw", "en", 30, WORDS), options)
+    assert len((options.work / "sw-en-30-words" / "texts" / "text").read_text().splitlines()) == 10
 
 
 def test_too_few_verses_are_reported(folder: Path) -> None:

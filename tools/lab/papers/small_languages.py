@@ -78,6 +78,9 @@ class SmallOptions:
     )
     test: Annotated[int, Option("Number of verses to translate, evenly spaced.", min=1)] = 350
     seed: Annotated[int, Option("Seed of the training verses and of the store.", min=1)] = 1
+    more_text: Annotated[
+        int, Option("Number of further verses whose target sides are added to the language model.", min=0)
+    ] = 0
     draft: Annotated[int, Option("Draft the first N verses of Acts and learn each block; 0 for none.", min=0)] = 0
     block: Annotated[int, Option("Number of verses of a block.", min=1)] = 10
     figure: Annotated[Path | None, Option("PNG file of the drafting curves.", metavar="FILE")] = None
@@ -85,15 +88,16 @@ class SmallOptions:
 
     def result_settings(self) -> dict[str, Any]:
         """Return the options that affect all results."""
-        return {"test": self.test, "seed": self.seed}
+        return {"test": self.test, "seed": self.seed, "more_text": self.more_text}
 
 
 @dataclass(frozen=True, slots=True)
 class Verses:
-    """Verses for training and for translation: (source, target) pairs of raw text."""
+    """Verses for training and for translation: (source, target) pairs of raw text; and text for language models."""
 
     train: list[tuple[str, str]]
     test: list[tuple[str, str]]
+    more_text: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +135,11 @@ def split_verses(folder: Path, cell: Cell, options: SmallOptions, in_order: bool
         )
     random.Random(options.seed).shuffle(training_verses)
     test_verses = book[: options.draft] if in_order else select_spaced(book, options.test)
-    return Verses(
-        *([(source[name], target[name]) for name in names] for names in (training_verses[: cell.train], test_verses))
+    train, test = (
+        [(source[name], target[name]) for name in names] for names in (training_verses[: cell.train], test_verses)
     )
+    further = training_verses[cell.train : cell.train + options.more_text]
+    return Verses(train, test, [target[name] for name in further])
 
 
 def score_plain_text(lines: list[str], references: list[str]) -> tuple[float, float]:
@@ -186,9 +192,14 @@ class _LearnedStore:
         self._store.add(pairs)
         self._store.learn(0, threads=self._threads).run()
 
-    def translator(self) -> TextTranslator:
-        """Return a translator that uses all learned verses."""
-        return hg.Decoder(self._store).text_translator()
+    def translator(self, more_text: Sequence[str] = ()) -> TextTranslator:
+        """Return a translator that uses all learned verses. The language model also contains `more_text`."""
+        if not more_text:
+            return hg.Decoder(self._store).text_translator()
+        texts = self._folder / "texts"
+        texts.mkdir(exist_ok=True)
+        write_lines(texts / "text", more_text)
+        return hg.Decoder(self._store, lm=str(texts)).text_translator()
 
     def tokens(self, sources: Iterable[str]) -> list[str]:
         """Return source texts as whole words separated by spaces."""
@@ -207,7 +218,7 @@ def measure(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
     with ExitStack() as stack:
         learned = _LearnedStore(cell, options, verses.train, stack)
         done_learning, learning_peak = time.process_time(), peak_mb()
-        translate = learned.translator().translate
+        translate = learned.translator(verses.more_text).translate
         lines = [translation.text for translation in in_threads(translate, test, options.threads)]
         done = time.process_time()
         train_tokens, tested = learned.tokens(source for source, _ in verses.train), learned.tokens(test)
