@@ -17,7 +17,7 @@ from hierogram.daemon.exports.formats import BY_NAME, Features, Format, find_for
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest
 from hierogram.daemon.exports.scratch import SIDE_COLUMNS, Blocks, Scratch, scratch
 from hierogram.daemon.shared_options import LIBRARY_LIMIT
-from hierogram.samplers.grammar.numbers import ONE_USE, STEP
+from hierogram.samplers.grammar.numbers import ONE_USE, ROUNDING_STEP
 from hierogram.storage.browsing.reader import literal
 from hierogram.storage.records.uncertainty import squared_error_sql
 
@@ -144,9 +144,9 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
 def _is_significant(variance_before: float | None, variance_after: float | None) -> str:
     if variance_before is None or variance_after is None:
         return "false"
-    # A missing rule may have up to `STEP` / `ONE_USE` expected uses, because smaller expected uses are rounded at
-    # random to 0 or to `STEP`.
-    rounding_step = STEP / ONE_USE
+    # A missing rule may have up to `ROUNDING_STEP` / `ONE_USE` expected uses, because smaller expected uses are rounded
+    # at random to 0 or to `ROUNDING_STEP`.
+    rounding_step = ROUNDING_STEP / ONE_USE
     before = f"coalesce(a.count, least(b.count, {rounding_step}))"
     after = f"coalesce(b.count, least(a.count, {rounding_step}))"
     error_before = squared_error_sql(before, f"({float(variance_before)!r} * {before})")

@@ -11,8 +11,8 @@ from hierogram.daemon.learning.kinds.kind import StoredSamples, load_undamaged
 from hierogram.daemon.learning.kinds.pairs import ForestPairs
 from hierogram.samplers.counts.deltas import add_fragments, add_state, empty_deltas
 from hierogram.samplers.counts.occurrences import RuleLinks, fragment_links, rule_links, uses_by_links
-from hierogram.samplers.counts.texts import link_texts, take_texts
-from hierogram.samplers.forests.compositions import add_ngrams, compositions, empty_ngrams, expected_occurrences
+from hierogram.samplers.counts.texts import link_texts, select_texts
+from hierogram.samplers.forests.compositions import add_ngrams, empty_ngrams, expected_occurrences, list_compositions
 from hierogram.samplers.forests.derivations import Batch, minimal_state
 from hierogram.samplers.forests.records import Fragments, list_fragments
 from hierogram.samplers.grammar.columns import empty_blobs
@@ -127,7 +127,7 @@ class _TextStatistics:
             assert isinstance(loaded, ForestPairs)
             batch = loaded.batch
             self._ngrams = add_ngrams(self._ngrams, batch)
-            keys = compositions(batch, self._ngrams).keys
+            keys = list_compositions(batch, self._ngrams).keys
             buckets, times = np.unique(keys % np.uint64(_BUCKETS), return_counts=True)
             self._bucket_counts[buckets] = np.minimum(self._bucket_counts[buckets] + times, _TWICE)
 
@@ -136,9 +136,9 @@ class _TextStatistics:
 
         Also returns some others that occur once, because hash buckets can collide.
         """
-        found = compositions(batch, self._ngrams)
+        found = list_compositions(batch, self._ngrams)
         twice = self._bucket_counts[found.keys % np.uint64(_BUCKETS)] >= _TWICE
-        return found.fragments.take(twice | (found.expected >= self._min_expected))
+        return found.fragments.select(twice | (found.expected >= self._min_expected))
 
     def delete_rare(self, scratch: Scratch, table: str, candidates: str) -> None:
         """Delete rows of a table with a rare source side, among the rows of the FROM clause `candidates`."""
@@ -251,7 +251,7 @@ def _pair_uses(
             continue
         shape_numbers = (getattr(rules, name)[links.entries] for name in SHAPE_COLUMNS if text is not None)
         numbers = (uses[:, :composed_start].sum(axis=1), uses[:, composed_start:].sum(axis=1), *shape_numbers)
-        sides = (take_texts(side, links.entries) for side in (rules.source, rules.target))
+        sides = (select_texts(side, links.entries) for side in (rules.source, rules.target))
         yield pairs, [*sides, link_texts(links), *numbers]
 
 

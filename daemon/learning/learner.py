@@ -30,7 +30,7 @@ from hierogram.daemon.learning.kinds.kind import (
 from hierogram.daemon.learning.stored_links import make_withdrawal
 from hierogram.daemon.prefetch import prefetch
 from hierogram.samplers.counts.occurrences import Occurrences
-from hierogram.samplers.counts.texts import take_texts, text_order
+from hierogram.samplers.counts.texts import select_texts, text_order
 from hierogram.samplers.grammar.columns import Blobs, empty_blobs, slice_blobs
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.storage.exceptions import LeaseLostError, StoreError, StoreUnavailableError
@@ -144,7 +144,7 @@ class ResidentBatch:
             # Sort by text, so that rules queried together are stored together, and the index of sources is filled in
             # order.
             order = text_order(rules.source, rules.keys)
-            yield updates, rules.at(order, take_texts(rules.source, order), take_texts(rules.target, order))
+            yield updates, rules.at(order, select_texts(rules.source, order), select_texts(rules.target, order))
 
     def rules(self) -> RuleDeltas:
         """Return the rules of the current derivations and averages, with their counts."""

@@ -22,7 +22,7 @@ from hierogram.daemon.learning.kinds.kind import UNREADABLE, Damage, DamagedPair
 from hierogram.daemon.learning.stored_links import DIRECTIONS, count_links
 from hierogram.daemon.prefetch import map_in_threads
 from hierogram.daemon.progress import Steps
-from hierogram.samplers.counts.texts import same_texts, take_texts
+from hierogram.samplers.counts.texts import same_texts, select_texts
 from hierogram.samplers.grammar.columns import Blobs, Texts, join_blobs, split_blobs
 from hierogram.samplers.grammar.keys import Matches, first_rows_by_key, match_keys
 from hierogram.storage.checks.spill import SLICES, Spill, open_spill, slice_ranges
@@ -92,7 +92,7 @@ def _to_spilled(rules: RuleDeltas, numbers: NDArray[np.int64]) -> SpilledRules:
     rows["number"] = numbers[order]
     for name in _COLUMNS:
         rows[name] = getattr(rules, name)[order]
-    return slices[order], rows, Blobs(*take_texts(rules.source, order)), Blobs(*take_texts(rules.target, order))
+    return slices[order], rows, Blobs(*select_texts(rules.source, order)), Blobs(*select_texts(rules.target, order))
 
 
 def _from_spilled(spill: Spill, first: int, last: int) -> StoredRules:
@@ -168,7 +168,7 @@ class Recount:
             for row in later[~same_sides].tolist():
                 both = f"{_format_rule(counted, first_rows[row])} and {_format_rule(counted, row)}"
                 collisions[int(numbers[row])] = f"rules {both} have the same key"
-            sides = take_texts(counted.source, rows), take_texts(counted.target, rows)
+            sides = select_texts(counted.source, rows), select_texts(counted.target, rows)
             sums = counted.sum_by_group(first_rows).at(rows, *sides)
             stored = _from_spilled(self._stored, first, last)
             matches = match_keys(sums.keys, stored.rules.keys)

@@ -393,7 +393,7 @@ def _take_ranges(
 
 def extract_texts(batch: Batch, pairs: NDArray[np.int64]) -> PairTexts:
     """Copy the texts of the given pairs of a batch, in this order."""
-    bitext, words = batch.bitext, batch.words
+    bitext, words = batch.bitext, batch.word_hashes
     source, source_offset = _take_ranges(bitext.source, bitext.source_offset, pairs)
     target, target_offset = _take_ranges(bitext.target, bitext.target_offset, pairs)
     link_source, link_offset = _take_ranges(bitext.link_source, bitext.link_offset, pairs)

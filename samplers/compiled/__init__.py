@@ -3,4 +3,4 @@
 from collections.abc import Callable
 
 LISTENERS: list[Callable[[], object]] = []
-"""Callbacks to run once, before the first compilation of a kernel that is not cached."""
+"""Callbacks that `jit.notify_listeners` runs once, before this process compiles its first kernel."""

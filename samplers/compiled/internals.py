@@ -48,16 +48,17 @@ def _load_kernel(library: Any) -> None:
         library._finalized = True
         return
     _load(library)
-    # The kernel contains the code of its inlined functions, so it also needs their environments.
+    # The kernel contains the code of its inlined functions, so it also needs their environments, which are tables of
+    # Python constants.
     for variable in library._final_module.global_variables:
-        known = _environments.get(variable.name)
-        if known is not None:
-            library.codegen.set_env(variable.name, known)
+        constants = _environments.get(variable.name)
+        if constants is not None:
+            library.codegen.set_env(variable.name, constants)
 
 
-def _set_known_environment(codegen: Any, name: str, known: Any) -> None:
+def _set_defined_environment(codegen: Any, name: str, constants: Any) -> None:
     if codegen._engine.is_symbol_defined(name):
-        _set_environment(codegen, name, known)
+        _set_environment(codegen, name, constants)
 
 
 # Cache the types of calls, because numba resolves the same calls repeatedly.
@@ -84,11 +85,11 @@ def _call_type(function: Any, context: Any, arguments: Any, keywords: Any) -> An
 
 @cache
 def change_compiler() -> None:
-    """Patch numba's compiler for this process."""
+    """Patch numba's compiler for this process. Must run before the first kernel is declared."""
     _libraries._optimize_functions = _optimize_functions
     _libraries._optimize_final_module = _optimize_kernel
     _libraries._finalize_final_module = _load_kernel
-    _codegen.set_env = _set_known_environment
+    _codegen.set_env = _set_defined_environment
     _functions.get_call_type = _call_type
 
 
@@ -99,7 +100,7 @@ def _require_scipy() -> None:
 
 @cache
 def prepare_to_compile() -> None:
-    """Import numba's array support and patch it. Not needed for cached kernels."""
+    """Import numba's array support and patch it. Must run before a kernel is compiled, not if loaded."""
     from numba.np import arrayobj, linalg
 
     algebra: Any = linalg

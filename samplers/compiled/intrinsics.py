@@ -1,4 +1,7 @@
-"""Processor instructions that numba does not expose, and vectors of eight floats."""
+"""Processor instructions that numba does not expose, and vectors of eight float64 numbers.
+
+Arguments are checked by neither numba nor the processor: an index beyond the array reads or writes other memory.
+"""
 
 from typing import Any
 
@@ -12,7 +15,7 @@ _EIGHT = ir.VectorType(ir.DoubleType(), _LANES)
 
 @intrinsic
 def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """Prefetch the cache line of row `index` of an array."""
+    """Prefetch the cache line where row `index` of an array begins. The index is not checked."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         rows = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -90,7 +93,7 @@ def zero_eight(typing_context: Any) -> Any:
 
 @intrinsic
 def load_eight(typing_context: Any, array: Any, index: Any) -> Any:
-    """Load eight elements of a float64 array from `index`."""
+    """Return the elements `index` to `index` + 7 of a float64 array."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(_lane_pointer(context, builder, signature.args, *arguments), align=8)
@@ -100,7 +103,7 @@ def load_eight(typing_context: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def add_eight(typing_context: Any, total: Any, factor: Any, eight: Any) -> Any:
-    """Return total + factor · eight, elementwise."""
+    """Return total + factor · eight. `total` and `eight` are vectors, and `factor` is a float64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         totals, number, numbers = arguments
@@ -111,7 +114,7 @@ def add_eight(typing_context: Any, total: Any, factor: Any, eight: Any) -> Any:
 
 @intrinsic
 def add_products(typing_context: Any, total: Any, one: Any, other: Any) -> Any:
-    """Return total + one · other, elementwise."""
+    """Return total + one · other of three vectors, elementwise."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.fadd(arguments[0], builder.fmul(arguments[1], arguments[2]))
@@ -121,7 +124,7 @@ def add_products(typing_context: Any, total: Any, one: Any, other: Any) -> Any:
 
 @intrinsic
 def sum_eight(typing_context: Any, eight: Any) -> Any:
-    """Return the sum of eight numbers, added in order."""
+    """Return the sum of a vector. The numbers are added in order, so that the sum is reproducible."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = [ir.Constant(cgutils.int32_t, lane) for lane in range(_LANES)]
@@ -135,7 +138,7 @@ def sum_eight(typing_context: Any, eight: Any) -> Any:
 
 @intrinsic
 def accumulate_eight(typing_context: Any, array: Any, index: Any, eight: Any, skipped: Any) -> Any:
-    """Add eight numbers to a float64 array from `index` on, except the first `skipped` numbers."""
+    """Add a vector to eight existing array elements from `index` on, except the first `skipped`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = _lane_pointer(context, builder, signature.args[:2], *arguments[:2])

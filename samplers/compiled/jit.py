@@ -29,8 +29,8 @@ from hierogram.samplers.compiled import LISTENERS
 from hierogram.samplers.compiled.internals import INLINED, change_compiler, prepare_to_compile
 
 _PACKAGE = "hierogram.samplers."
-_PRIVATE = "hierogram"
-"""Name of the folder in the user's cache folder. This folder and all folders below it must be private."""
+_CACHE_NAME, _KERNELS = "hierogram", "kernels"
+"""Folders of the cache: `kernels` in `hierogram`, which is private, in the user's cache folder."""
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ROOT = 0
 
@@ -38,11 +38,11 @@ _caching: Any = caching
 
 
 class UnsafeFolderError(OSError):
-    """A cache folder belongs to another user or is writable by another user."""
+    """Another user owns a cache folder or can write to it, so that its kernels cannot be trusted."""
 
 
 def source_digest(root: Path) -> str:
-    """Return a digest of all sources below a folder, and of the versions of numba and Python."""
+    """Return a digest of all Python files below a folder, and of the versions of numba and Python."""
     digest = hashlib.blake2b(digest_size=10)
     digest.update(f"numba {numba.__version__} python {sys.version_info[:3]}".encode())
     for source in sorted(root.rglob("*.py")):
@@ -57,30 +57,30 @@ _folder_digest = cache(source_digest)
 def cache_folder() -> Path:
     """Return the cache folder for the current sources, in HIEROGRAM_CACHE, XDG_CACHE_HOME or ~/.cache."""
     base = os.environ.get("HIEROGRAM_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / _PRIVATE / "kernels" / _folder_digest(Path(str(files(_PACKAGE.rstrip(".")))))
+    return Path(base) / _CACHE_NAME / _KERNELS / _folder_digest(Path(str(files(_PACKAGE.rstrip(".")))))
 
 
-def _own_folders(folder: Path) -> Iterator[Path]:
-    """Yield the private folders on the path to a folder, outermost first."""
+def _private_folders(folder: Path) -> list[Path]:
+    """Return the folders from `hierogram` down to a folder of the cache."""
     paths = [folder, *folder.parents]
-    depth = next((depth for depth, path in enumerate(paths) if path.name == "kernels"), 0)
-    yield from reversed(paths[: depth + 2])
+    depth = [path.name for path in paths].index(_KERNELS)
+    return paths[depth + 1 :: -1]
 
 
 def check_folder(folder: Path) -> None:
     """Raise `UnsafeFolderError` if another user can write to the folder or to a private folder above it."""
-    for path in _own_folders(folder):
+    for path in _private_folders(folder):
         with suppress(FileNotFoundError):
-            found = path.stat()
-            if found.st_uid not in (os.getuid(), _ROOT):
+            status = path.stat()
+            if status.st_uid not in (os.getuid(), _ROOT):
                 raise UnsafeFolderError(f"{path} belongs to another user: set HIEROGRAM_CACHE to a folder of your own")
-            if found.st_mode & _WRITABLE_BY_OTHERS:
+            if status.st_mode & _WRITABLE_BY_OTHERS:
                 raise UnsafeFolderError(f"other users can write to {path}: run `chmod go-w {path}`")
 
 
 def make_folder(folder: Path) -> None:
-    """Create a private cache folder and its parents. Raises `UnsafeFolderError`."""
-    for path in _own_folders(folder):
+    """Create a cache folder and its parents if missing. Raises `UnsafeFolderError` like `check_folder`."""
+    for path in _private_folders(folder):
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
             path.mkdir(mode=0o700)
@@ -94,7 +94,7 @@ def _warn(message: str) -> None:
 
 @cache
 def notify_listeners() -> None:
-    """Run the `LISTENERS` on the first call in this process."""
+    """Run the `LISTENERS` on the first call in this process, and do nothing on later calls."""
     for listener in LISTENERS:
         listener()
 
@@ -134,7 +134,7 @@ class _KernelCacheImpl(_caching.CompileResultCacheImpl):
 
 
 class CacheFile(_caching.IndexDataCacheFile):
-    """Index of a function's cached signatures."""
+    """Index of a kernel's compiled signatures, and one file with machine code per signature."""
 
     def _data_name(self, number: int) -> str:
         # Name the file at random. Numba numbers its files, so processes that compile at the same time could write
@@ -152,14 +152,14 @@ class _KernelCache(_caching.FunctionCache):
     def load_overload(self, signature: Any, target: Any) -> Any:
         # Initialize only numba's runtime, since initializing the compiler would take longer than importing numba.
         rtsys.initialize(target)
-        kept = None
+        loaded = None
         with suppress(OSError), self._guard_against_spurious_io_errors():
             if _is_safe(self._cache_path):
-                kept = self._load_overload(signature, target)
-        if kept is None:
+                loaded = self._load_overload(signature, target)
+        if loaded is None:
             notify_listeners()
             prepare_to_compile()
-        return kept
+        return loaded
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
         # Ignore failures, because the kernel is already compiled in memory.
@@ -168,13 +168,12 @@ class _KernelCache(_caching.FunctionCache):
 
 
 def is_cached(kernel: Callable[..., Any]) -> bool:
-    """Check if the kernel is cached for this processor, for any argument types."""
-    known: Any = kernel
-    processor = known.targetctx.codegen().magic_tuple()
+    """Check if the cache has the kernel for this processor, compiled for at least one signature."""
+    dispatcher: Any = kernel
+    processor = dispatcher.targetctx.codegen().magic_tuple()
+    cache_file = dispatcher._cache._cache_file
     with suppress(OSError):
-        return _is_safe(known._cache._cache_path) and any(
-            key[1] == processor for key in known._cache._cache_file._load_index()
-        )
+        return _is_safe(dispatcher._cache._cache_path) and any(key[1] == processor for key in cache_file._load_index())
     return False
 
 
@@ -202,7 +201,10 @@ class _DeferringHandler:
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Defer exceptions of the handlers of SIGINT and SIGTERM until the block ends, in the main thread.
+    """Defer exceptions of the handlers of SIGINT and SIGTERM until the block ends.
+
+    The handlers run at once. The first of their exceptions is raised at the end of the outermost block. In other
+    threads than the main thread, the block has no effect, because Python runs handlers only in the main thread.
 
     The compiler calls Python from C, where Python ignores exceptions, and an exception elsewhere in the compiler can
     corrupt memory.

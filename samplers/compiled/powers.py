@@ -10,8 +10,9 @@ from hierogram.samplers.compiled.jit import njit_inline
 _CELLS, _HALVINGS = 256, 64
 _TERMS = 6
 _MAX_EXPONENT = 20.0
-"""Maximum exponent for which the series of `terms` is accurate enough."""
+"""Maximum exponent for which the series is accurate. The C library raises to larger exponents."""
 
+# Bits of the fraction of a float64, and bits of the number 1.
 _FRACTION, _ONE = (1 << 52) - 1, 1023 << 52
 _CELL_SHIFT, _CELL_MASK = 44, _CELLS - 1
 
@@ -42,9 +43,9 @@ def raise_to_power(powers, base):
     if powers.exponent > _MAX_EXPONENT:
         return base**powers.exponent
     bits = np.float64(base).view(np.int64)
-    place = (bits >> _CELL_SHIFT) & _CELL_MASK
-    r = np.int64((bits & _FRACTION) | _ONE).view(np.float64) * powers.cells[place, 0] - 1.0
+    cell = (bits >> _CELL_SHIFT) & _CELL_MASK
+    r = np.int64((bits & _FRACTION) | _ONE).view(np.float64) * powers.cells[cell, 0] - 1.0
     terms, square = powers.terms, r * r
     low = 1.0 + r * terms[0] + square * (terms[1] + r * terms[2])
     series = low + square * square * (terms[3] + r * (terms[4] + r * terms[5]))
-    return powers.halves[1023 - (bits >> 52)] * powers.cells[place, 1] * series
+    return powers.halves[1023 - (bits >> 52)] * powers.cells[cell, 1] * series

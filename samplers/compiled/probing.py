@@ -12,7 +12,7 @@ _ONE = np.uint64(1)
 
 
 def capacity_for(items: int, smallest: int) -> int:
-    """Return the smallest capacity of at least two slots per item: `smallest` times a power of two."""
+    """Return the capacity for `items`: `smallest` times a power of two, at least two slots per item."""
     capacity = smallest
     while capacity < 2 * items:
         capacity *= 2
@@ -48,9 +48,10 @@ def find_key(keys, home, key):
 
 @njit_inline
 def close_gap(hole, mask, home_of, move, table):
-    """Move entries that probes would miss into a freed slot. Returns the slot that the caller must clear.
+    """Fill the slot `hole` of a deleted entry, so that probes still find all entries after it.
 
-    `home_of(table, slot)` returns (slot is used, home slot of its entry). `move(table, slot, to)` copies an entry.
+    Returns the slot that the caller must then clear. `home_of(table, slot)` returns (True if the slot is used, home
+    slot of its entry). `move(table, slot, to)` copies the entry of a slot.
     """
     slot = hole
     while True:

@@ -2,7 +2,7 @@
 
 A stream is a splitmix64 counter [Steele, Lea & Flood 2014] that starts at a hash of its key. A draw takes a few
 multiplications, and the state is one 64-bit word. Functions that draw variates call `advance` before they use a
-number, and return the state of the last number used. Callers must also call `advance` before they use a number.
+number, and return (variate, state of the last number used). Callers must also call `advance` before they use a number.
 """
 
 import math
@@ -38,7 +38,7 @@ def stream(seed: int, pair: int, sweep: int) -> np.uint64:
 
 @njit_inline
 def advance(state: np.uint64) -> np.uint64:
-    """Return the next state of a stream. `uniform` converts a state to a draw."""
+    """Return the next state of a stream, which `uniform` converts to a number."""
     return np.uint64(state) + GOLDEN
 
 
@@ -81,7 +81,7 @@ def draw_beta(a, b, state):
 
 @njit_inline
 def draw_tables(count, mass, state):
-    """Sample a table count for `count` customers (Chinese restaurant process). `mass` is α P0, linear."""
+    """Draw the table count of `count` customers (Chinese restaurant process). `mass` is α P0, linear."""
     tables = 1 if count > 0 else 0
     for seated in range(1, count):
         state = advance(state)

@@ -1,4 +1,4 @@
-"""State of a Markov chain over derivations, and the log likelihood of its rule counts."""
+"""State of a Markov chain over derivations, statistics of sweeps, and log likelihood of rule counts."""
 
 import math
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from hierogram.samplers.grammar.keys import SIZE_BITS, length_of
 
 
 class ChainState(NamedTuple):
-    """Derivations of a batch, rule counts of all batches, and expected rule uses of each pair."""
+    """Derivations and expected rule uses of a batch, and rule counts of all batches of the chain."""
 
     derivations: State
     table: CountTable
@@ -40,13 +40,12 @@ class SweepInfo(NamedTuple):
 STATISTICS = np.dtype([(name, np.int64) for name in SweepInfo._fields])
 """Record of `SweepInfo` in scratch memory, which kernels add to."""
 
-
 _COUNT_BITS = np.uint64(64 - 3 * SIZE_BITS)
 """Number of free bits in a uint64 with a packed rule size."""
 _MAX_PACKED_COUNT = (1 << int(_COUNT_BITS)) - 1
 _COUNT_MASK = np.uint64(_MAX_PACKED_COUNT)
 
-_SMALLEST, _LARGEST = 1e-8, 1e150
+_MIN_PRODUCT, _MAX_PRODUCT = 1e-8, 1e150
 
 
 @njit
@@ -58,7 +57,7 @@ def log_rising(x, log_x, n):
 
 
 @njit
-def _dirichlet(packed, counts, rules, total, model):
+def _log_dirichlet(packed, counts, rules, total, model):
     result = math.lgamma(model.strength) - math.lgamma(total + model.strength)
     for g in range(len(counts)):
         source_terminals = np.float64(source_terminals_of(packed[g]))
@@ -69,7 +68,7 @@ def _dirichlet(packed, counts, rules, total, model):
 
 
 @njit
-def _pitman_yor(lengths, counts, rules, tokens, model):
+def _log_pitman_yor(lengths, counts, rules, tokens, model):
     result = 0.0
     group = 0
     # Multiply moderate factors, and take the logarithm before the product leaves the range of a float.
@@ -92,10 +91,10 @@ def _pitman_yor(lengths, counts, rules, tokens, model):
                     own = np.float64(c) ** model.discount
                     new = (model.strength + model.discount * (tables_before + own)) * poisson
                     product *= c - model.discount * own + new
-                    if not _SMALLEST < product < _LARGEST:
+                    if not _MIN_PRODUCT < product < _MAX_PRODUCT:
                         result += math.log(product)
                         product = 1.0
-                if not _SMALLEST < product < _LARGEST:
+                if not _MIN_PRODUCT < product < _MAX_PRODUCT:
                     result += math.log(product)
                     product = 1.0
                 tables_before += tables
@@ -106,7 +105,7 @@ def _pitman_yor(lengths, counts, rules, tokens, model):
 def _group_rules(
     packed: NDArray[np.uint64], counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
-    """Group rules by size and count. Returns (size, count, rules) by ascending size and descending count."""
+    """Group rules by packed size and count. Returns each group's size, count and number of rules."""
     # Pack size and count in one integer if possible, since integers sort ten times as fast as pairs of integers.
     small = counts < _MAX_PACKED_COUNT
     keys, rules = np.unique(
@@ -132,5 +131,5 @@ def log_likelihood(table: CountTable, model: Model) -> float:
     counts, packed = live[:, COUNT].astype(np.int64), live[:, SIZE]
     if model.pitman_yor:
         packed, counts, rules = _group_rules(length_of(packed).astype(np.uint64), counts)
-        return float(_pitman_yor(packed.astype(np.int64), counts, rules, table.by_length["tokens"].copy(), model))
-    return float(_dirichlet(*_group_rules(packed, counts), table.rule_tokens, model))
+        return float(_log_pitman_yor(packed.astype(np.int64), counts, rules, table.by_length["tokens"].copy(), model))
+    return float(_log_dirichlet(*_group_rules(packed, counts), table.rule_tokens, model))

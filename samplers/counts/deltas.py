@@ -1,7 +1,7 @@
 """Changes of rule counts (deltas), with the symbols of each rule, for transfer to a store.
 
-The symbols of each rule use are compared with the symbols in the deltas to detect key collisions, which would merge two
-rules.
+`count_rules` counts the rules of derivations in a table of keys, without symbols. The symbols of each rule use are
+compared with the symbols in the deltas to detect key collisions, which would merge two rules.
 """
 
 from typing import NamedTuple
@@ -33,7 +33,7 @@ from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
 
 @njit
 def _write_source_side(v, view, words, symbols, position, space):
-    """Write the source side of the rule at node v. Returns (next position, number of nonterminals)."""
+    """Write the symbols of the source side of the rule at node v from `position` on."""
     numbers, stack, stack_tail, stack_position = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     count = 0
     depth = 1
@@ -74,48 +74,48 @@ def _write_source_side(v, view, words, symbols, position, space):
 
 @njit
 def _write_target_side(v, view, words, symbols, position, space):
-    """Write the target side, with the numbers from `_write_source_side`. Returns the next position."""
-    numbers, stack, stack_position, stack_last = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
+    """Write the target side from `position` on. Returns the position after the side."""
+    numbers, stack, stack_position, stack_rank = space.numbers, space.stacks[0], space.stacks[1], space.stacks[2]
     depth = 1
-    stack[0], stack_position[0], stack_last[0] = v, view.node[v]["target_start"], -1
+    stack[0], stack_position[0], stack_rank[0] = v, view.node[v]["target_start"], -1
     while depth > 0:
         x = stack[depth - 1]
         end = np.int64(view.node[x]["target_end"])
         first, last = tail_range(x, view)
-        nearest = -1
-        nearest_place = np.int64(1) << 40
+        next_tail = -1
+        next_rank = np.int64(1) << 40
         if view.node[x]["target_start"] < end:
             for i in range(first, last):
                 t = view.tails[i]
-                place = np.int64(view.node[t]["target_start"]) * (NO_TAIL + 1) + i - first
-                if stack_last[depth - 1] < place < nearest_place:
-                    nearest = np.int64(t)
-                    nearest_place = place
-        until = end if nearest < 0 else np.int64(view.node[nearest]["target_start"])
+                rank = np.int64(view.node[t]["target_start"]) * (NO_TAIL + 1) + i - first
+                if stack_rank[depth - 1] < rank < next_rank:
+                    next_tail = np.int64(t)
+                    next_rank = rank
+        until = end if next_tail < 0 else np.int64(view.node[next_tail]["target_start"])
         for w in range(stack_position[depth - 1], until):
             symbols[position] = words[w]
             position += 1
-        if nearest < 0:
+        if next_tail < 0:
             depth -= 1
             continue
-        stack_last[depth - 1] = nearest_place
-        stack_position[depth - 1] = view.node[nearest]["target_end"]
-        if view.cut[nearest]:
-            symbols[position] = -numbers[nearest]
+        stack_rank[depth - 1] = next_rank
+        stack_position[depth - 1] = view.node[next_tail]["target_end"]
+        if view.cut[next_tail]:
+            symbols[position] = -numbers[next_tail]
             position += 1
         else:
-            stack[depth], stack_position[depth], stack_last[depth] = nearest, view.node[nearest]["target_start"], -1
+            stack[depth], stack_position[depth], stack_rank[depth] = next_tail, view.node[next_tail]["target_start"], -1
             depth += 1
     return position
 
 
 NUMBER = 2
-"""Column of `CountDeltas.rows`: the entry number of a key."""
+"""Column of `CountDeltas.rows`: the index of a key's entry. Other columns are as in `CountTable.rows`."""
 _PAIRS_PER_CALL = 4096
 _COLLISION = "two different rules have the same key: run `hierogram learn`, which assigns new keys"
 
-Weights = tuple[int, int, int, int]
-"""Changes for each rule use: (count, expected uses, error variance of expected uses, minimal uses)."""
+UseWeights = tuple[int, int, int, int]
+"""Changes for each rule use: (count, expected uses, error variance, minimal uses), as in `ENTRY`."""
 
 ENTRY = np.dtype(
     [(name, np.uint64) for name in ("key_high", "key_low", "size")]
@@ -138,11 +138,12 @@ class CountDeltas(NamedTuple):
     Functions that add to deltas consume their argument, and return the deltas, which may have longer arrays.
     """
 
-    # uint64[capacity, 4]: hash table from keys to entries. Columns: key (two words), entry number, packed size.
+    # uint64[capacity, 4]: hash table from keys to entries. Columns: key (two words), index of the entry, packed size.
     rows: NDArray[np.uint64]
-    # ENTRY[e]
+    # ENTRY[e]: rules in the order of their first use.
     entry: NDArray[np.void]
-    # int32[symbols]: symbols of all rules. The source side of a rule precedes its target side.
+    # int32[symbols]: symbols of all rules, in the codes of `hierogram.samplers.grammar.numbers`. The source side of a
+    # rule precedes its target side.
     symbols: NDArray[np.int32]
     # int64[2]: numbers of entries and symbols in use.
     sizes: NDArray[np.int64]
@@ -181,12 +182,12 @@ def _counting_space(batch: Batch) -> _CountingSpace:
 
 @njit
 def _enter_rule(deltas, batch, pair, v, view, weights, space):
-    """Add weights to the rule at node v, whose summary must be valid. Returns False on a key collision."""
+    """Add weights to the rule at node v of a pair. Returns False if another rule has the same key."""
     bitext = batch.bitext
     work = space.walk
     source = bitext.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1]]
     target = bitext.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1]]
-    high, low = summary_key(work.summary, v, batch.words.key_mask)
+    high, low = summary_key(work.summary, v, batch.word_hashes.key_mask)
     start = deltas.sizes[1]
     middle, nonterminals = _write_source_side(v, view, source, deltas.symbols, start, space)
     end = _write_target_side(v, view, target, deltas.symbols, middle, space)
@@ -250,9 +251,9 @@ def _with_room(deltas: CountDeltas, batch: Batch, rules: int, symbols: int) -> C
 
 
 def add_state(
-    deltas: CountDeltas, batch: Batch, state: State, weights: Weights, pairs: NDArray[np.int64]
+    deltas: CountDeltas, batch: Batch, state: State, weights: UseWeights, pairs: NDArray[np.int64]
 ) -> CountDeltas:
-    """Return the deltas with `weights` added per rule use in `pairs`. Raises `KeyCollisionError`."""
+    """Return deltas with `weights` added per rule use in pairs (indices). Raises `KeyCollisionError`."""
     space = _counting_space(batch)
     for first in range(0, len(pairs), _PAIRS_PER_CALL):
         part = pairs[first : first + _PAIRS_PER_CALL]
@@ -283,7 +284,7 @@ def add_fragments(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> Co
     """Add the weights of fragments, which must match their forests. Raises `KeyCollisionError`."""
     space, state = _counting_space(batch), empty_state(batch.forests)
     for first in range(0, len(fragments.pairs), _PAIRS_PER_CALL):
-        part = fragments.take(slice(first, first + _PAIRS_PER_CALL))
+        part = fragments.select(slice(first, first + _PAIRS_PER_CALL))
         node = batch.forests.node[batch.forests.node_offset[part.pairs] + part.roots]
         words = node["source_end"] - node["source_start"] + node["target_end"] - node["target_start"]
         # A node adds up to four symbols: two brackets, and a nonterminal on each side.
@@ -304,7 +305,7 @@ def _count(table, model, batch, state, pairs, change, work):
             v, depth = next_rule(view, work, depth)
             if v < 0:
                 break
-            high, low = summary_key(work.summary, v, batch.words.key_mask)
+            high, low = summary_key(work.summary, v, batch.word_hashes.key_mask)
             sound &= add(table, model, high, low, summary_size(work.summary, v), change)
     return sound
 
@@ -312,9 +313,10 @@ def _count(table, model, batch, state, pairs, change, work):
 def count_rules(
     batch: Batch, state: State, table: CountTable, model: Model, change: int, skipped: NDArray[np.bool_] | None = None
 ) -> CountTable:
-    """Return the table with `change` added per rule use. Omits `skipped` pairs, bool[P]. Consumes `table`.
+    """Return the table with `change` added for each rule use in the derivations of a batch.
 
-    Raises `ValueError` if a count would fall below 0.
+    Consumes `table`. `skipped` bool[P] is True for pairs that are not counted. Raises `ValueError` if a count would
+    fall below 0.
     """
     work = walk_space(batch)
     counted = np.arange(batch.size) if skipped is None else np.flatnonzero(~skipped)

@@ -1,7 +1,8 @@
 """Rule models: a Dirichlet process, or a Pitman-Yor process per rule length [CFGŠ14 §4.1, §5.2].
 
-Kernels use linear probabilities, or natural logarithms for long rules, whose probability may underflow. Estimated
-tables t_r = n_r^d are integers in units of 2^-32 tables, so that their sum does not depend on the order of additions.
+Kernels use linear probabilities, or natural logarithms for long rules, whose probability may underflow. A customer is a
+use of a rule, and the tables of a rule are estimated as t_r = n_r^d for n_r customers. Estimated tables are integers in
+units of 2^-32 tables, so that their sum does not depend on the order of additions.
 """
 
 import math
@@ -15,8 +16,9 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.grammar.settings import MODELS, PITMAN_YOR
 
 TABLE_UNIT = 2.0**32
+"""Integer that represents one table."""
 _ONE_UNIT = 1.0 / TABLE_UNIT
-_KNOWN_COUNTS = 1 << 14
+_TABULATED_COUNTS = 1 << 14
 _LINEAR_NATS = 250.0
 """Rules whose probability may be below e^-250 are scored in log space to avoid underflow."""
 
@@ -26,10 +28,10 @@ BY_LENGTH = np.dtype(
 )
 """Record of length l: Poisson probability, its natural log, and linear V_f^-l and V_e^-l."""
 
-BY_COUNT = np.dtype([("tables", np.int64), ("more_tables", np.int64), ("cached", np.float64)])
+BY_COUNT = np.dtype([("tables", np.int64), ("more_tables", np.int64), ("discounted", np.float64)])
 """Record of count n, for discount d.
 
-`tables` is n^d (0 for n = 0) and `more_tables` is (n+1)^d - n^d, in units of 2^-32. `cached` is n - d n^d.
+`tables` is n^d (0 for n = 0) and `more_tables` is (n+1)^d - n^d, in units of 2^-32. `discounted` is n - d n^d.
 """
 
 
@@ -41,7 +43,7 @@ class Model(NamedTuple):
     # Strength α and discount d.
     strength: float
     discount: float
-    # BY_LENGTH[L], BY_COUNT[C]: values by rule length, and by count.
+    # BY_LENGTH[L], BY_COUNT[C]: values by rule length, and by count. Functions compute the values of larger counts.
     by_length: NDArray[np.void]
     by_count: NDArray[np.void]
     # Natural log of 1 / vocabulary size, for each side.
@@ -53,9 +55,10 @@ class Model(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Rule model settings: `kind` "dirichlet" or "pitman-yor", `strength` α, `discount` d and `rate` λ.
+    """Rule model settings: `kind`, `strength` α > 0, `discount` d in [0, 1), and `rate` λ > 0.
 
-    Only the Pitman-Yor process uses the discount and the rate [CFGŠ14 §5.2].
+    `kind` is `DIRICHLET` or `PITMAN_YOR` of `hierogram.samplers.grammar.settings`. Only the Pitman-Yor process uses the
+    discount, and the rate of the Poisson distribution of lengths [CFGŠ14 §5.2].
     """
 
     kind: str = PITMAN_YOR
@@ -94,13 +97,13 @@ def build_model(settings: ModelSettings, source_types: int, target_types: int, l
     by_length["log_poisson"] = log_poisson
     by_length["power_source"] = np.exp(lengths * log_source)
     by_length["power_target"] = np.exp(lengths * log_target)
-    counts = np.arange(_KNOWN_COUNTS, dtype=np.float64)
+    counts = np.arange(_TABULATED_COUNTS, dtype=np.float64)
     powers = counts**discount
     powers[0] = 0.0
-    by_count = np.zeros(_KNOWN_COUNTS, BY_COUNT)
+    by_count = np.zeros(_TABULATED_COUNTS, BY_COUNT)
     by_count["tables"] = np.round(powers * TABLE_UNIT).astype(np.int64)
     by_count["more_tables"][:-1] = np.diff(by_count["tables"])
-    by_count["cached"] = counts - discount * powers
+    by_count["discounted"] = counts - discount * powers
     return Model(
         settings.kind == PITMAN_YOR,
         float(settings.strength),
@@ -123,23 +126,23 @@ def estimate_tables(model, count):
 
 @njit_inline
 def more_tables(model, count):
-    """Return the estimated tables that customer `count` + 1 adds to a rule, in units of 2^-32."""
+    """Return the estimated tables that one more customer adds to a rule with `count`, in units of 2^-32."""
     if count < len(model.by_count) - 1:
         return model.by_count[count]["more_tables"]
     return estimate_tables(model, count + 1) - estimate_tables(model, count)
 
 
 @njit_inline
-def _discounted(model, count):
+def _compute_discounted(model, count):
     return count - model.discount * np.float64(count) ** model.discount
 
 
 @njit_inline
-def cached_mass(model, count):
-    """Return n - d t, the weight of a rule's existing tables in its predictive probability."""
+def discounted_count(model, count):
+    """Return n - d n^d, the weight of the existing tables of a rule with `count` n in its probability."""
     if count < len(model.by_count):
-        return model.by_count[count]["cached"]
-    return _discounted(model, count)
+        return model.by_count[count]["discounted"]
+    return _compute_discounted(model, count)
 
 
 @njit_inline
@@ -150,14 +153,15 @@ def _new_table_mass(model, tables):
 
 @njit_inline
 def probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):
-    """Return (numerator, denominator) of P(r | rest), linear, for a rule that is not long.
+    """Return (numerator, denominator) of P(r | other rule uses), linear, for a rule that is not long.
 
     `count` is the number of customers of rule r, and `total` the number of customers of all rules. `tokens` and
-    `tables` (in units of 2^-32) are the numbers of customers and tables of all rules that are as long as r.
+    `tables` (in units of 2^-32) are the numbers of customers and tables of all rules that are as long as r. The use
+    whose probability is returned must not be counted.
     """
     if model.pitman_yor:
         poisson = model.by_length[length]["poisson"]
-        mass = _new_table_mass(model, tables) * poisson + cached_mass(model, count)
+        mass = _new_table_mass(model, tables) * poisson + discounted_count(model, count)
         return poisson * mass, tokens + model.strength
     base = model.by_length[source_terminals]["power_source"] * model.by_length[target_terminals]["power_target"]
     return count + model.strength * base, total + model.strength
@@ -165,12 +169,12 @@ def probability(model, count, length, source_terminals, target_terminals, tokens
 
 @njit
 def log_probability(model, count, length, source_terminals, target_terminals, tokens, tables, total):
-    """Return ln P(r | rest), the logarithm of `probability`, for rules of any length."""
+    """Return the natural logarithm of `probability`, for rules of any length."""
     if model.pitman_yor:
         log_poisson = model.by_length[length]["log_poisson"]
         log_mass = math.log(_new_table_mass(model, tables)) + log_poisson
         if count > 0:
-            log_mass = math.log(_discounted(model, count) + math.exp(log_mass))
+            log_mass = math.log(_compute_discounted(model, count) + math.exp(log_mass))
         return log_poisson + log_mass - math.log(tokens + model.strength)
     log_mass = math.log(model.strength) + source_terminals * model.log_source + target_terminals * model.log_target
     if count > 0:
@@ -180,7 +184,7 @@ def log_probability(model, count, length, source_terminals, target_terminals, to
 
 @njit_inline
 def is_long(model, length, source_terminals, target_terminals):
-    """Check if a rule's linear probability may underflow."""
+    """Check if a rule's linear probability may underflow, so that `log_probability` must be used."""
     if model.pitman_yor:
         return length >= model.long
     return source_terminals + target_terminals >= model.long

@@ -43,14 +43,14 @@ def _list_rules(batch, state, pairs, keys, work):
             v, depth = next_rule(view, work, depth)
             if v < 0:
                 break
-            high, low = summary_key(work.summary, v, batch.words.key_mask)
+            high, low = summary_key(work.summary, v, batch.word_hashes.key_mask)
             pairs[count], keys[count, 0], keys[count, 1] = pair, high, low
             count += 1
     return count
 
 
 def rule_occurrences(batch: Batch, state: State) -> Occurrences:
-    """Return the rules of each pair's derivation, sorted by pair and key."""
+    """Return the distinct rules of each pair's derivation, sorted by pair and key."""
     max_rules = int(batch.derivation_rules[-1])
     pairs, keys = np.empty(max_rules, np.int64), np.empty((max_rules, 2), np.uint64)
     count = _list_rules(batch, state, pairs, keys, walk_space(batch))
@@ -64,12 +64,13 @@ def rule_occurrences(batch: Batch, state: State) -> Occurrences:
 
 
 SIDE_BITS = 16
+"""Number of bits for a position in a side."""
 
 
 class RuleLinks(NamedTuple):
     """Word links inside each of n rule uses."""
 
-    # int64[n]: entry of each use's rule in the deltas.
+    # int64[n]: index of each use's rule in `CountDeltas.entry`.
     entries: NDArray[np.int64]
     # int64[n + 1]: use k has the links `links[offset[k] : offset[k + 1]]`, which are in ascending order.
     offset: NDArray[np.int64]
@@ -79,7 +80,7 @@ class RuleLinks(NamedTuple):
 
 @njit
 def _number_symbols(start, end, nonterminal_end, symbol_position):
-    """Write each word's index in the rule's side, except in nonterminals. Clears `nonterminal_end`."""
+    """Write the index in the rule's side of each word of [start, end), except of words in nonterminals."""
     position = start
     symbol = 0
     while position < end:
@@ -149,7 +150,7 @@ def _write_links(v, view, bitext, stack, scratch, links, written):
 @njit
 def _entry_of(v, deltas, batch, work):
     """Return the entry of the rule at node v. Needs the summary of v, and the rule in `deltas`."""
-    high, low = summary_key(work.summary, v, batch.words.key_mask)
+    high, low = summary_key(work.summary, v, batch.word_hashes.key_mask)
     return np.int64(deltas.rows[find(deltas.rows, high, low), NUMBER])
 
 
@@ -203,9 +204,9 @@ def _allocate_links(uses: int, links: int) -> RuleLinks:
 
 
 def rule_links(deltas: CountDeltas, batch: Batch, state: State, pairs: NDArray[np.int64]) -> RuleLinks:
-    """Return the links inside each rule use of `pairs`.
+    """Return the links inside each rule use in the derivations of `pairs`, which are indices in the batch.
 
-    The links of the batch must be sorted, and `deltas` must contain the rules.
+    The links of the batch must be sorted by source word and target word, and `deltas` must contain the rules.
     """
     links = _allocate_links(int(batch.derivation_rules[-1]), len(batch.bitext.link_source))
     count = _rule_links(deltas, batch, state, pairs, walk_space(batch), _scratch(batch), links)
@@ -222,24 +223,24 @@ def fragment_links(deltas: CountDeltas, batch: Batch, fragments: Fragments) -> R
 
 
 @njit_allocating
-def take_ranges(content, offsets, rows):
+def select_ranges(content, offsets, rows):
     """Concatenate `content[offsets[row] : offsets[row + 1]]` of all `rows`. Returns content and offsets."""
-    taken_offsets = np.zeros(len(rows) + 1, np.int64)
+    selected_offsets = np.zeros(len(rows) + 1, np.int64)
     for k in range(len(rows)):
-        taken_offsets[k + 1] = taken_offsets[k] + offsets[rows[k] + 1] - offsets[rows[k]]
-    taken = np.empty(taken_offsets[len(rows)], content.dtype)
+        selected_offsets[k + 1] = selected_offsets[k] + offsets[rows[k] + 1] - offsets[rows[k]]
+    selected = np.empty(selected_offsets[len(rows)], content.dtype)
     for k in range(len(rows)):
-        for position in range(taken_offsets[k + 1] - taken_offsets[k]):
-            taken[taken_offsets[k] + position] = content[offsets[rows[k]] + position]
-    return taken, taken_offsets
+        for position in range(selected_offsets[k + 1] - selected_offsets[k]):
+            selected[selected_offsets[k] + position] = content[offsets[rows[k]] + position]
+    return selected, selected_offsets
 
 
 @njit
-def _merge_uses(links, kinds, weights, latest, before, uses):
+def _merge_uses(links, items, weights, latest, before, sums):
     """Add the weight of each use to the row of the first use of the same rule with the same links.
 
-    Each kind of use has a column in `uses`. The first uses of an entry form a linked list: `latest[entry]` is the
-    newest use in the list, and `before[k]` is the use before use k, or -1.
+    The weight is added to column `items[k]` of `sums`. The first uses of an entry form a linked list: `latest[entry]`
+    is the newest use in the list, and `before[k]` is the use before use k, or -1.
     """
     for k in range(len(links.entries)):
         entry = links.entries[k]
@@ -253,16 +254,17 @@ def _merge_uses(links, kinds, weights, latest, before, uses):
             before[k] = latest[entry]
             latest[entry] = k
             other = k
-        uses[other, kinds[k]] += weights[k]
+        sums[other, items[k]] += weights[k]
 
 
 def uses_by_links(
     links: Sequence[RuleLinks], weights: Sequence[NDArray[np.int64]]
 ) -> tuple[RuleLinks, NDArray[np.int64]]:
-    """Merge a rule's uses with the same links. Returns distinct uses and summed weights, int64[n, kinds].
+    """Merge the uses of a rule with the same links. Returns the n distinct uses and their weights.
 
-    Each item of `links` has the uses of one kind, and the same item of `weights` their weights, int64[m]. Each kind has
-    a column in the sums. Uses whose sums are all 0 are dropped.
+    The items of `links` are lists of uses, with indices into the same deltas, and the items of `weights` have the
+    weight of each use, int64[m]. The returned weights, int64[n, items], are sums with a column for each item. Uses
+    whose sums are all 0 are dropped.
     """
     sizes = [len(part.entries) for part in links]
     together = RuleLinks(
@@ -270,12 +272,11 @@ def uses_by_links(
         np.cumsum(np.concatenate([np.zeros(1, np.int64), *(np.diff(part.offset) for part in links)])),
         np.concatenate([np.zeros(0, np.uint32), *(part.links[: part.offset[-1]] for part in links)]),
     )
-    uses = np.zeros((sum(sizes), len(links)), np.int64)
-    kinds = np.repeat(np.arange(len(links)), sizes)
+    sums = np.zeros((sum(sizes), len(links)), np.int64)
+    items = np.repeat(np.arange(len(links)), sizes)
     latest = np.full(int(together.entries.max(initial=-1)) + 1, -1, np.int64)
-    _merge_uses(
-        together, kinds, np.concatenate([np.zeros(0, np.int64), *weights]), latest, np.empty(len(uses), np.int64), uses
-    )
-    rows = np.flatnonzero(uses.any(axis=1))
-    links_of_rows, offset = take_ranges(together.links, together.offset, rows)
-    return RuleLinks(together.entries[rows], offset, links_of_rows), uses[rows]
+    all_weights = np.concatenate([np.zeros(0, np.int64), *weights])
+    _merge_uses(together, items, all_weights, latest, np.empty(len(sums), np.int64), sums)
+    rows = np.flatnonzero(sums.any(axis=1))
+    links_of_rows, offset = select_ranges(together.links, together.offset, rows)
+    return RuleLinks(together.entries[rows], offset, links_of_rows), sums[rows]

@@ -19,12 +19,15 @@ from hierogram.samplers.forests.fragments import length_of
 from hierogram.samplers.grammar.keys import length_of as packed_length
 
 KEY_HIGH, KEY_LOW, COUNT, SIZE = 0, 1, 2, 3
+"""Columns of `CountTable.rows`."""
 TOKENS, ROWS = 0, 1
+"""Indices of `CountTable.totals`."""
 _TAG_SHIFT = np.uint64(56)
 _ZERO = np.uint64(0)
 _NO_TAG = np.uint8(0)
-_SMALLEST = 1 << 12
-_AHEAD = 8
+_MIN_CAPACITY = 1 << 12
+_PREFETCHED = 8
+"""Number of changes between the prefetch of a row and its change."""
 
 BELOW_ZERO = "the count of a rule fell below zero, so derivations and counts do not match: run `hierogram repair`"
 
@@ -33,7 +36,7 @@ LENGTH = np.dtype([("tokens", np.int64), ("tables", np.int64)])
 
 
 class CountTable(NamedTuple):
-    """Counts of all rules."""
+    """Counts of all rules, and totals by rule length."""
 
     # uint64[capacity, 4]: key (two words), count and packed size. The capacity is a power of two.
     rows: NDArray[np.uint64]
@@ -77,8 +80,10 @@ def key_tag(key_high):
 @njit_inline
 def _ends_tagged_search(table, row, key):
     tag, high, low = key
-    known = table.tags[row]
-    return known == _NO_TAG or (known == tag and table.rows[row, KEY_LOW] == low and table.rows[row, KEY_HIGH] == high)
+    row_tag = table.tags[row]
+    return row_tag == _NO_TAG or (
+        row_tag == tag and table.rows[row, KEY_LOW] == low and table.rows[row, KEY_HIGH] == high
+    )
 
 
 @njit_inline
@@ -91,8 +96,8 @@ def look_up(table, key_high, key_low):
 
 
 @njit_inline
-def fetch(table, row):
-    """Prefetch the tag and row that `look_up` reads first when a search starts at `row`."""
+def prefetch_row(table, row):
+    """Prefetch the tag and the row where `look_up` begins its search."""
     prefetch(table.tags, row)
     prefetch(table.rows, row)
 
@@ -163,13 +168,13 @@ def _refill(old, new, tags):
 
 @njit
 def add_all(table, model, changes):
-    """Add count changes uint64[n, 4], with the columns of `CountTable.rows`.
+    """Add count changes uint64[n, 4], with the columns of `CountTable.rows`. The table must have room.
 
-    Returns the first row whose rule would have a negative count, or -1.
+    Returns -1, or the first row of `changes` after which a count would be below 0. Later rows are not added.
     """
     for row in range(len(changes)):
-        if row + _AHEAD < len(changes):
-            fetch(table, np.int64(changes[row + _AHEAD, KEY_LOW] & table_mask(table.rows)))
+        if row + _PREFETCHED < len(changes):
+            prefetch_row(table, np.int64(changes[row + _PREFETCHED, KEY_LOW] & table_mask(table.rows)))
         change = np.int64(changes[row, COUNT])
         if not add(table, model, changes[row, KEY_HIGH], changes[row, KEY_LOW], changes[row, SIZE], change):
             return row
@@ -185,15 +190,15 @@ def _empty_rows(capacity: int) -> NDArray[np.uint64]:
 
 
 def empty_table(longest_rule: int, expected_rules: int = 0) -> CountTable:
-    """Return a table without rules, with room for `expected_rules`."""
-    capacity = capacity_for(expected_rules, _SMALLEST)
+    """Return a table without rules, with room for `expected_rules` of a length up to `longest_rule`."""
+    capacity = capacity_for(expected_rules, _MIN_CAPACITY)
     return CountTable(
         _empty_rows(capacity), np.zeros(capacity, np.uint8), np.zeros(longest_rule + 1, LENGTH), np.zeros(2, np.int64)
     )
 
 
 def with_room(table: CountTable, new_rules: int) -> CountTable:
-    """Return the table, or a larger one if `new_rules` more rules do not fit. Consumes `table`."""
+    """Return the table, or a larger copy if `new_rules` more rules do not fit. Consumes `table`."""
     capacity = capacity_for(int(table.totals[ROWS]) + new_rules, len(table.rows))
     if capacity == len(table.rows):
         return table
@@ -205,9 +210,10 @@ def with_room(table: CountTable, new_rules: int) -> CountTable:
 def fill_table(
     table: CountTable, model: Model, keys: NDArray[np.uint64], counts: NDArray[np.int64], sizes: NDArray[np.uint64]
 ) -> CountTable:
-    """Return the table with `counts` added. Consumes `table`.
+    """Return the table with the counts of n rules added. Consumes `table`.
 
-    Raises `ValueError` if a rule is too long, a key is 0, or a count would fall below 0.
+    `keys` are uint64[n, 2], `counts` int64[n], and packed `sizes` uint64[n]. Raises `ValueError` if a rule is too long,
+    a key is 0, or a count would fall below 0.
     """
     lengths, limit, has_key = packed_length(sizes), len(table.by_length) - 1, keys.any(axis=1)
     if (lengths > limit).any():

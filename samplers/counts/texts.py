@@ -1,7 +1,8 @@
 """Conversion of rules to text in batches: rendering from count deltas, comparison, and sorting.
 
-Phrase rules have the notation of `hierogram.samplers.grammar.rules`, and tree fragments bracket notation. Rules are
-sorted by text, so that rules that are looked up together are stored next to each other.
+Entries are indices into `CountDeltas.entry`. Phrase rules have the notation of `hierogram.samplers.grammar.rules`, and
+tree fragments bracket notation. Rules are sorted by text, so that rules that are looked up together are stored next to
+each other.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_allocating
 from hierogram.samplers.counts.deltas import CountDeltas
-from hierogram.samplers.counts.occurrences import SIDE_BITS, RuleLinks, take_ranges
+from hierogram.samplers.counts.occurrences import SIDE_BITS, RuleLinks, select_ranges
 from hierogram.samplers.forests.derivations import same_slices
 from hierogram.samplers.grammar.columns import Blobs, Texts, join_blobs
 from hierogram.samplers.grammar.numbers import LABEL_STEP, OPEN_LABEL
@@ -23,12 +24,12 @@ _MAX_NONTERMINAL_LENGTH = 9
 
 
 def spellings(words: Sequence[str]) -> Blobs:
-    """Return the words of a vocabulary, ordered by word number, escaped and in UTF-8."""
+    """Return the words of a vocabulary as symbols of rule texts in UTF-8, in the order of word numbers."""
     return join_blobs([escape_terminal(word).encode() for word in words])
 
 
 @njit
-def put_number(buffer, position, number):
+def put_decimal(buffer, position, number):
     """Write a nonnegative integer in decimal. Returns the position after it."""
     digits = 1
     bound = 10
@@ -47,7 +48,7 @@ def put_nonterminal(buffer, position, number):
     for byte in _BEGINS:
         buffer[position] = byte
         position += 1
-    position = put_number(buffer, position, number)
+    position = put_decimal(buffer, position, number)
     buffer[position] = _ENDS
     return position + 1
 
@@ -90,7 +91,7 @@ def _sides(deltas: CountDeltas, chosen: NDArray[np.int64], target: bool, spellin
 
 
 def render_rules(deltas: CountDeltas, chosen: NDArray[np.int64], source: Blobs, target: Blobs) -> tuple[Texts, Texts]:
-    """Return the source and target sides of the chosen entries int64[n], which must be phrase rules."""
+    """Return both sides of chosen phrase rules int64[n], given the `spellings` of both vocabularies."""
     return _sides(deltas, chosen, False, source), _sides(deltas, chosen, True, target)
 
 
@@ -107,9 +108,9 @@ def _put_links(uses, buffer, offsets):
                 buffer[position] = _SPACE
                 position += 1
             link = uses.links[row]
-            position = put_number(buffer, position, np.int64(link >> np.uint32(SIDE_BITS)))
+            position = put_decimal(buffer, position, np.int64(link >> np.uint32(SIDE_BITS)))
             buffer[position] = _MINUS
-            position = put_number(buffer, position + 1, np.int64(link & _TARGET_BITS))
+            position = put_decimal(buffer, position + 1, np.int64(link & _TARGET_BITS))
         buffer[position] = _NEWLINE
         position += 1
         offsets[k + 1] = position
@@ -117,7 +118,7 @@ def _put_links(uses, buffer, offsets):
 
 
 def link_texts(uses: RuleLinks) -> Texts:
-    """Return the links within each rule use as texts such as `0-0 1-2`."""
+    """Return the links within each rule use as texts such as `0-0 1-2`, which are empty without links."""
     buffer = np.empty(_MAX_LINK_LENGTH * len(uses.links) + len(uses.entries), np.uint8)
     offsets = np.zeros(len(uses.entries) + 1, np.int64)
     return Texts(buffer[: _put_links(uses, buffer, offsets)].copy(), offsets)
@@ -127,7 +128,7 @@ def link_texts(uses: RuleLinks) -> Texts:
 def same_texts(
     first_texts: Texts, rows: NDArray[np.int64], second_texts: Texts, other_rows: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Check for each k if text `rows[k]` of the first texts equals text `other_rows[k]` of the second."""
+    """Check for each k if text `rows[k]` of `first_texts` equals text `other_rows[k]` of `second_texts`."""
     equal = np.empty(len(rows), np.bool_)
     for k in range(len(rows)):
         a, a_end = first_texts.offsets[rows[k]], first_texts.offsets[rows[k] + 1]
@@ -141,10 +142,10 @@ _CHUNK = 7
 
 
 @njit
-def _read_chunks(texts, rows, place, chunks):
-    """Write each text's `_CHUNK` bytes from index `place` on as a base-257 number, 0 after the text's end."""
+def _read_chunks(texts, rows, start, chunks):
+    """Write `_CHUNK` bytes of each text, from byte `start` of the text on, as a number in base 257."""
     for k in range(len(rows)):
-        first, end = texts.offsets[rows[k]] + place, texts.offsets[rows[k] + 1] - 1
+        first, end = texts.offsets[rows[k]] + start, texts.offsets[rows[k] + 1] - 1
         number = np.uint64(0)
         for position in range(first, first + _CHUNK):
             number *= np.uint64(257)
@@ -158,31 +159,32 @@ def text_order(texts: Texts, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     high, low = np.ascontiguousarray(keys).view(np.int64).T
     rows = np.lexsort((low, high))
     # Sort by the first chunk of bytes, then each group of rows with equal chunks by the next chunk, and so on.
-    places, groups = np.arange(len(rows)), np.zeros(len(rows), np.int64)
+    # `unsorted` are the indices of the rows in such groups.
+    unsorted, groups = np.arange(len(rows)), np.zeros(len(rows), np.int64)
     start = 0
-    while len(places):
-        chunks = np.empty(len(places), np.uint64)
-        _read_chunks(texts, rows[places], start, chunks)
+    while len(unsorted):
+        chunks = np.empty(len(unsorted), np.uint64)
+        _read_chunks(texts, rows[unsorted], start, chunks)
         order = np.lexsort((chunks, groups))
-        rows[places] = rows[places[order]]
+        rows[unsorted] = rows[unsorted[order]]
         groups, chunks = groups[order], chunks[order]
-        begins = np.ones(len(places) + 1, np.bool_)
+        begins = np.ones(len(unsorted) + 1, np.bool_)
         begins[1:-1] = (groups[1:] != groups[:-1]) | (chunks[1:] != chunks[:-1])
         continues = ~(begins[:-1] & begins[1:]) & (chunks % np.uint64(257) != 0)
-        places, groups = places[continues], np.cumsum(begins[:-1])[continues]
+        unsorted, groups = unsorted[continues], np.cumsum(begins[:-1])[continues]
         start += _CHUNK
     return rows
 
 
-def take_texts(texts: Texts, rows: NDArray[np.int64]) -> Texts:
-    """Return the texts of the given rows."""
-    return Texts(*take_ranges(texts.content, texts.offsets, rows))
+def select_texts(texts: Texts, rows: NDArray[np.int64]) -> Texts:
+    """Return the texts with these indices, in this order. An index may be repeated."""
+    return Texts(*select_ranges(texts.content, texts.offsets, rows))
 
 
 def render_fragments(
     deltas: CountDeltas, chosen: NDArray[np.int64], labels: Sequence[str], words: Sequence[str]
 ) -> tuple[list[str], list[str], list[int]]:
-    """Return root labels, texts such as `(NP (DT the) (NN))`, and expansion counts of the chosen entries."""
+    """Return root labels, texts such as `(NP (DT the) (NN))`, and numbers of expanded nodes of fragments."""
     roots: list[str] = []
     texts: list[str] = []
     expansions: list[int] = []

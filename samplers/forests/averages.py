@@ -1,7 +1,8 @@
 """Averages: expected rule uses of each pair, with the fragments of these rules.
 
-A fragment is encoded as bytes: the variables of its nodes, top-down in source order, in the encoding of
-`hierogram.samplers.forests.derivations`. A node at which another rule begins is encoded as 1.
+In a sweep, each rule gets uses by `enter_rule` or in its entry, then `end_sweep` counts the sweep. The mean over sweeps
+estimates the expected uses. A fragment is encoded as bytes: the variables of its nodes, top-down in source order, in
+the encoding of `hierogram.samplers.forests.derivations`. A node at which another rule begins is encoded as 1.
 
 Uses are in units of 1/`ONE_USE`. Small uses are rounded at random [Duffield, Lund & Thorup 2005]. Entries of rules that
 would be rounded to 0 are removed [Manku & Motwani 2002; Metwally, Agrawal & El Abbadi 2005] (docs/model.md, section 4).
@@ -18,14 +19,21 @@ from hierogram.samplers.forests.derivations import (
     Batch,
     State,
     begin_walk,
-    get_number,
+    get_varint,
     is_valid_value,
     next_rule,
-    put_number,
+    put_varint,
     walk_space,
 )
 from hierogram.samplers.forests.forest import push_tails, view_pair
-from hierogram.samplers.grammar.numbers import DRAWS, MAX_SWEEPS, ONE_USE, SHARED_STEP, SHARED_SWEEPS, STEP
+from hierogram.samplers.grammar.numbers import (
+    MAX_SWEEPS,
+    ONE_USE,
+    ROUNDING_DRAWS,
+    ROUNDING_STEP,
+    SHARED_PERIOD,
+    SHARED_ROUNDING_STEP,
+)
 
 ENTRY = np.dtype(
     [(name, np.uint64) for name in ("source_hash", "target_hash")]
@@ -34,15 +42,17 @@ ENTRY = np.dtype(
 )
 """Rule with expected uses in a pair.
 
-`uses`: uses since the entry was added. `missed`: upper bound on earlier uses. `start`, `size`: position and number of
-the fragment's bytes among the pair's bytes. `root`: root node of the fragment. `shared`: bit 0 is set if the rule's
-total count was at least 2 in some sweep of the current period of `SHARED_SWEEPS` sweeps, and bit 1 likewise for the
-previous period. `draw`: random number below `DRAWS`, which decides if `uses` are rounded up or down.
+`uses`: uses since the entry was added. `missed`: upper bound on earlier uses. Both are sums over sweeps. `start`,
+`size`: position and number of the fragment's bytes among the pair's bytes. `root`: root node of the fragment. `shared`:
+bit 0 is set if the rule's total count was at least 2 in some sweep of the current period of `SHARED_PERIOD` sweeps, and
+bit 1 likewise for the previous period. `draw`: random number below `ROUNDING_DRAWS`, which decides if `uses` are
+rounded up or down.
 """
 
 _CHAIN_ERROR = 0.28
 """Measured factor c: m expected uses have squared error c m (1 - min(m, 1)/2) / √T in T sweeps."""
 SWEEPS_PER_PRUNING = 16
+"""Sweeps between two deletions of the entries whose uses would be rounded to 0."""
 BYTES_PER_SLOT = 10
 """Number of bytes in a slot. The fragment of an entry occupies whole slots."""
 _SLOTS, _SLOTS_PER_RULE = 16, 4
@@ -62,14 +72,14 @@ class Averages(NamedTuple):
     slots_used: NDArray[np.int64]
     # int64[P]: number of averaged sweeps of each pair.
     sweeps: NDArray[np.int64]
-    # int64[P]: a rule without an entry has up to `floor` uses plus its threshold at the last pruning.
+    # int64[P]: a rule without an entry has had up to `floor` uses plus its threshold at the last pruning.
     floor: NDArray[np.int64]
     # int64[P]: permanent number of each pair.
     pairs: NDArray[np.int64]
 
 
 def slots_of_pairs(batch: Batch) -> NDArray[np.int64]:
-    """Return the number of slots of each pair, int64[P]."""
+    """Return the number of slots that `empty_averages` allocates for each pair, int64[P]."""
     return _SLOTS + _SLOTS_PER_RULE * np.diff(batch.derivation_rules)
 
 
@@ -87,7 +97,7 @@ def encode_fragment(v, view, stack, content, position):
     """Write the fragment at node v to `content`. Returns the next position, or -1 if out of room."""
     if position + 3 > len(content):
         return -1
-    position = put_number(content, position, 2 * np.int64(view.edge[v]) + 1)
+    position = put_varint(content, position, 2 * np.int64(view.edge[v]) + 1)
     depth = push_tails(v, view, stack, 0)
     while depth > 0:
         depth -= 1
@@ -95,9 +105,9 @@ def encode_fragment(v, view, stack, content, position):
         if position + 3 > len(content):
             return -1
         if view.cut[x]:
-            position = put_number(content, position, 1)
+            position = put_varint(content, position, 1)
         else:
-            position = put_number(content, position, 2 * np.int64(view.edge[x]))
+            position = put_varint(content, position, 2 * np.int64(view.edge[x]))
             depth = push_tails(x, view, stack, depth)
     return position
 
@@ -107,7 +117,7 @@ def decode_fragment(v, view, stack, content, first, last):
     """Set the variables of the fragment at v from bytes [first, last). Returns False on a mismatch."""
     if v < 0 or v >= len(view.node):
         return False
-    value, position = get_number(content, first, last)
+    value, position = get_varint(content, first, last)
     if value < 0 or not value & 1 or value >> 1 >= np.int64(view.node[v]["degree"]):
         return False
     view.edge[v] = value >> 1
@@ -115,7 +125,7 @@ def decode_fragment(v, view, stack, content, first, last):
     while depth > 0:
         depth -= 1
         x = stack[depth]
-        value, position = get_number(content, position, last)
+        value, position = get_varint(content, position, last)
         if not is_valid_value(value, view.node[x]):
             return False
         view.cut[x] = value & 1
@@ -130,29 +140,31 @@ def decode_fragment(v, view, stack, content, first, last):
 
 @njit_inline
 def mean_uses(uses, sweeps):
-    """Return the mean uses per sweep, rounded to the nearest unit."""
+    """Return the mean of summed uses per sweep, rounded to the nearest unit."""
     return (2 * np.int64(uses) + sweeps) // (2 * max(sweeps, 1))
 
 
 @njit_inline
 def draw_of_rule(pair, source_hash, target_hash):
-    """Return a hash of a rule and a pair, which is used as a random number below `DRAWS`."""
-    return np.int64(mix(mix(mix(np.uint64(pair)) + np.uint64(source_hash)) + np.uint64(target_hash)) % np.uint64(DRAWS))
+    """Return a random number below `ROUNDING_DRAWS` for a rule and a pair. `pair` is its permanent number."""
+    hashed = mix(mix(mix(np.uint64(pair)) + np.uint64(source_hash)) + np.uint64(target_hash))
+    return np.int64(hashed % np.uint64(ROUNDING_DRAWS))
 
 
 @njit_inline
 def threshold(step, draw, sweeps):
     """Return the minimum sum of uses over `sweeps` sweeps that is not rounded to 0."""
     # The threshold of the mean is uniform between 0 and the step, so that rounding preserves the expectation.
-    return (2 * np.int64(draw) + 1) * step * np.int64(sweeps) // (2 * DRAWS)
+    return (2 * np.int64(draw) + 1) * step * np.int64(sweeps) // (2 * ROUNDING_DRAWS)
 
 
 @njit_inline
 def round_uses(uses, missed, sweeps, step, draw):
     """Return a rule's expected uses and error variance, in units of 1/`ONE_USE` and 1/`ONE_SQUARE`.
 
-    A mean below the step is rounded to 0, with variance 0, or to the step, which adds variance. A third of the possibly
-    missed uses is counted as uses to choose between 0 and the step.
+    `uses` and `missed` are sums over `sweeps` averaged sweeps. A mean below the step is rounded to 0, with variance 0,
+    or to the step, which adds variance. A third of the possibly missed uses is counted as uses to choose between 0 and
+    the step.
     """
     if uses + missed // 3 < threshold(step, draw, sweeps):
         return np.int64(0), np.int64(0)
@@ -163,7 +175,7 @@ def round_uses(uses, missed, sweeps, step, draw):
 
 @njit_inline
 def error_variance(mean, sweeps):
-    """Return the expected squared error of mean uses over a chain, in units of 1/`ONE_SQUARE`."""
+    """Return the expected squared error (1/`ONE_SQUARE`) of mean uses (1/`ONE_USE`) over sweeps."""
     # The squared error falls only with the square root of the sweeps, because chains mix slowly (docs/model.md).
     root = np.sqrt(max(np.float64(sweeps), 1.0))
     squared_error = _CHAIN_ERROR * np.float64(mean) * (ONE_USE - min(mean, ONE_USE) / 2.0) / root
@@ -173,7 +185,7 @@ def error_variance(mean, sweeps):
 @njit_inline
 def step_of(shared):
     """Return the rounding step of a rule. `shared` is nonzero if other pairs also use the rule."""
-    return SHARED_STEP if shared else STEP
+    return SHARED_ROUNDING_STEP if shared else ROUNDING_STEP
 
 
 @njit_inline
@@ -220,9 +232,9 @@ def put_entry(averages, pair, hashes, root, sums, marks, fragment):
 @njit_inline
 def _bound_without_entry(averages, pair, draw):
     """Return an upper bound on the uses of a rule without an entry: floor plus last pruning threshold."""
-    # The rule may be shared or not. Use `STEP`, because the threshold is larger for rules that are not shared.
+    # The rule may be shared or not. Use `ROUNDING_STEP`, because the threshold is larger for rules that are not shared.
     pruned = averages.sweeps[pair] // SWEEPS_PER_PRUNING * SWEEPS_PER_PRUNING
-    return averages.floor[pair] + threshold(STEP, draw, pruned)
+    return averages.floor[pair] + threshold(ROUNDING_STEP, draw, pruned)
 
 
 @njit_inline
@@ -279,7 +291,7 @@ def _evict_least_used(averages, pair):
 
 @njit
 def enter_rule(averages, pair, hashes, root, uses, shared, fragment):
-    """Add a rule's first uses, evicting other entries if needed. Raises the floor if it never fits."""
+    """Add the first uses of a rule, evicting other entries if needed. Raises the floor if it never fits."""
     slots = slots_of(len(fragment))
     draw = draw_of_rule(averages.pairs[pair], hashes[0], hashes[1])
     while not _has_room(averages, pair, slots) and averages.entry_counts[pair] > 0:
@@ -313,7 +325,7 @@ def _halve(averages, pair):
 def end_sweep(averages, pair):
     """Count a sweep after its uses were added. Periodically halves old sweeps and deletes rare rules."""
     averages.sweeps[pair] += 1
-    if averages.sweeps[pair] % SHARED_SWEEPS == 0:
+    if averages.sweeps[pair] % SHARED_PERIOD == 0:
         # A new period begins, so bit 0 of `shared` becomes bit 1.
         for k in range(averages.first[pair], averages.first[pair] + averages.entry_counts[pair]):
             entry = averages.entry[k]
@@ -326,7 +338,7 @@ def end_sweep(averages, pair):
 
 @njit
 def find_entry(averages, pair, source_hash, target_hash):
-    """Return the index of the pair's entry for the rule with these hashes, or -1."""
+    """Return the index in `Averages.entry` of the pair's entry for the rule with these hashes, or -1."""
     for k in range(averages.first[pair], averages.first[pair] + averages.entry_counts[pair]):
         entry = averages.entry[k]
         if entry["source_hash"] == source_hash and entry["target_hash"] == target_hash:
@@ -335,31 +347,31 @@ def find_entry(averages, pair, source_hash, target_hash):
 
 
 @njit
-def add_tree(averages, pair, view, space, scratch):
-    """Add one use per rule of the derivation, and end the sweep. `space` has the fields of `WalkSpace`."""
+def add_tree(averages, pair, view, space, fragment):
+    """Add one use per rule of the derivation, and end the sweep. `fragment` uint8 is scratch memory."""
     depth = begin_walk(view, space)
     while True:
         v, depth = next_rule(view, space, depth)
         if v < 0:
             break
         hashes = space.summary[v]["source_hash"], space.summary[v]["target_hash"]
-        known = find_entry(averages, pair, *hashes)
-        if known >= 0:
-            averages.entry[known]["uses"] += ONE_USE
+        index = find_entry(averages, pair, *hashes)
+        if index >= 0:
+            averages.entry[index]["uses"] += ONE_USE
             continue
-        end = encode_fragment(v, view, space.pending, scratch, 0)
+        end = encode_fragment(v, view, space.pending, fragment, 0)
         if end >= 0:
-            enter_rule(averages, pair, hashes, v, ONE_USE, 0, scratch[:end])
+            enter_rule(averages, pair, hashes, v, ONE_USE, 0, fragment[:end])
         else:
             add_missed_uses(averages, pair, ONE_USE)
     end_sweep(averages, pair)
 
 
 @njit
-def _add_trees(averages, batch, state, due, space, scratch):
+def _add_trees(averages, batch, state, due, space, fragment):
     for pair in range(len(due)):
         if due[pair]:
-            add_tree(averages, pair, view_pair(batch, state, pair), space, scratch)
+            add_tree(averages, pair, view_pair(batch, state, pair), space, fragment)
 
 
 def add_trees(averages: Averages, batch: Batch, state: State, due: NDArray[np.bool_]) -> None:

@@ -28,9 +28,9 @@ from hierogram.samplers.grammar.numbers import ONE_COMPOSITION
 from hierogram.samplers.grammar.rules import HIERO_MAX_SOURCE_SYMBOLS, MAX_SHORT_SOURCE, unescape_terminal
 
 ORDER = 3
-"""Length of the longest n-grams in words."""
-_UNSEEN = 0.5
-"""Pseudo-count of each word, which is added to its number of other occurrences."""
+"""Length in words of the longest n-grams that are counted."""
+_PSEUDO_COUNT = 0.5
+"""Number added to the other occurrences of each word, so that words seen once have a probability."""
 _MIN_WORDS = 100_000
 """Minimum text size in words for expected occurrences, so that small stores export enough rules."""
 _MIN_SLOTS, _MAX_SLOTS = 1 << 12, 1 << 24
@@ -43,7 +43,7 @@ _SEPARATOR = "\n"
 
 
 class Ngrams(NamedTuple):
-    """Counts of n-gram hashes in a text of `words` words, in `distinct` slots. Free slots have key 0."""
+    """Hash table of n-gram counts in a text of `words` words, with `distinct` used slots. Free keys are 0."""
 
     keys: NDArray[np.uint64]
     counts: NDArray[np.uint32]
@@ -97,12 +97,12 @@ def _log_probability(running, start, end, ngrams):
     """Return the natural log probability that a given position of a text has the words [start, end)."""
     value = 0.0
     for k in range(start, end):
-        times = _ngram_count(running, k, k + 1, ngrams)
-        p = (max(times - 1.0, 0.0) + _UNSEEN) / ngrams.words
+        occurrences = _ngram_count(running, k, k + 1, ngrams)
+        p = (max(occurrences - 1.0, 0.0) + _PSEUDO_COUNT) / ngrams.words
         for n in range(2, min(ORDER, k + 1 - start) + 1):
-            before = _ngram_count(running, k + 1 - n, k, ngrams)
-            times = _ngram_count(running, k + 1 - n, k + 1, ngrams)
-            p = (max(times - 1.0, 0.0) + p) / max(before, 1.0)
+            context_occurrences = _ngram_count(running, k + 1 - n, k, ngrams)
+            occurrences = _ngram_count(running, k + 1 - n, k + 1, ngrams)
+            p = (max(occurrences - 1.0, 0.0) + p) / max(context_occurrences, 1.0)
         value += np.log(p)
     return value
 
@@ -138,12 +138,12 @@ def _with_room(ngrams: Ngrams, extra: int) -> Ngrams:
 def add_ngrams(ngrams: Ngrams, batch: Batch) -> Ngrams:
     """Return the counts with the n-grams of a batch's source sentences added. Consumes `ngrams`."""
     ngrams = _with_room(ngrams, ORDER * len(batch.bitext.source))
-    new = _count(batch.bitext.source_offset, batch.words.source, ngrams.keys, ngrams.counts)
+    new = _count(batch.bitext.source_offset, batch.word_hashes.source, ngrams.keys, ngrams.counts)
     return ngrams._replace(distinct=ngrams.distinct + new, words=ngrams.words + len(batch.bitext.source))
 
 
 def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDArray[np.float64]:
-    """Return the expected occurrences of each source side in a text of the counted size, float64[m].
+    """Return the expected occurrences of each source side in new text of the counted size, float64[m].
 
     If fewer than `_MIN_WORDS` words were counted, the text has `_MIN_WORDS` words. `sides` are in rule notation. `salt`
     is the salt of the word hashes. Runs of words between nonterminals are assumed to be independent.
@@ -152,7 +152,7 @@ def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDA
     numbers = numbering()
     end = numbers[_SEPARATOR]
     # Number the symbols of all sides in one pass, so that each distinct symbol is parsed once. The end of a side
-    # separates runs of words like a nonterminal.
+    # separates runs of words like a nonterminal. A run is (side, first word, end) in the sequence of all words.
     symbols = np.array([numbers[symbol] for symbol in f" {_SEPARATOR} ".join(sides).split(" ")], np.int64)
     spelled = [None if symbol == _SEPARATOR else unescape_terminal(symbol) for symbol in numbers]
     is_word = np.array([word is not None for word in spelled])[symbols]
@@ -160,17 +160,18 @@ def expected_occurrences(ngrams: Ngrams, sides: Iterable[str], salt: int) -> NDA
     hashes = hash_words((word or "" for word in spelled), salt)[symbols[is_word]]
     begins = is_word & ~np.append(False, is_word[:-1])
     ends = is_word & ~np.append(is_word[1:], False)
-    words_read = np.cumsum(is_word)
-    runs = np.stack((side[begins], words_read[begins] - 1, words_read[ends]), axis=1)
+    word_number = np.cumsum(is_word)
+    runs = np.stack((side[begins], word_number[begins] - 1, word_number[ends]), axis=1)
     expected = np.full(len(sides), float(max(ngrams.words, _MIN_WORDS)))
     running = cumulate_hashes(hashes, hashes[:0], ALL_BITS).source
     _expect(running, runs, ngrams, expected)
     return expected
 
 
-LONGEST = 10
+MAX_PHRASE_WORDS = 10
 """Maximum number of words of a phrase on each side [Chiang 2007]."""
 _BYTES_PER_NODE = 3
+"""Maximum number of bytes of the encoded variables of a node."""
 
 
 @njit_inline
@@ -183,7 +184,7 @@ def _span_words(node, side):
 @njit_inline
 def _is_short(v, view):
     node = view.node[v]
-    return node["free"] and _span_words(node, 0) <= LONGEST and _span_words(node, 1) <= LONGEST
+    return node["free"] and _span_words(node, 0) <= MAX_PHRASE_WORDS and _span_words(node, 1) <= MAX_PHRASE_WORDS
 
 
 @njit
@@ -216,12 +217,12 @@ def _bound_sizes(batch, state, work):
 
 @njit_inline
 def _expected(v, x, view, ngrams):
-    """Return the expected occurrences of v's source words that are not in x, or of all if x is v."""
+    """Return the expected occurrences of the source words of phrase v around phrase x, or all if x is v."""
     node, inner = view.node[v], view.node[x]
     end = np.int64(node["source_end"])
     first, last = (end, end) if x == v else (np.int64(inner["source_start"]), np.int64(inner["source_end"]))
-    value = _log_probability(view.source, np.int64(node["source_start"]), first, ngrams)
-    value += _log_probability(view.source, last, end, ngrams)
+    value = _log_probability(view.source_hashes, np.int64(node["source_start"]), first, ngrams)
+    value += _log_probability(view.source_hashes, last, end, ngrams)
     return max(ngrams.words, _MIN_WORDS) * np.exp(value)
 
 
@@ -229,7 +230,7 @@ def _expected(v, x, view, ngrams):
 def _write_composition(pair, v, view, batch, work, output, used, position):
     work.registers[0]["epoch"] += 1
     make_summary(v, view, work)
-    _, output.keys[used] = summary_key(work.summary, v, batch.words.key_mask)
+    _, output.keys[used] = summary_key(work.summary, v, batch.word_hashes.key_mask)
     output.fragments.pairs[used] = pair
     output.fragments.roots[used] = v
     output.fragments.starts[used] = position
@@ -266,9 +267,10 @@ def _compose(batch, state, nodes, below, work, ngrams, output):
 
 
 class Compositions(NamedTuple):
-    """m compositions, and `keys` uint64[m], the low word of each rule's key.
+    """m compositions: their fragments, and `keys` uint64[m], the low word of each rule's key.
 
-    `expected` float64[m]: expected occurrences of each source side, or 0 with up to `MAX_SHORT_SOURCE` symbols.
+    `expected` float64[m]: expected occurrences of each source side in new text. It is 0 for source sides of up to
+    `MAX_SHORT_SOURCE` symbols, for which it is not computed.
     """
 
     fragments: Fragments
@@ -276,11 +278,12 @@ class Compositions(NamedTuple):
     expected: NDArray[np.float64]
 
 
-def compositions(batch: Batch, ngrams: Ngrams) -> Compositions:
-    """Return the compositions of a batch's pairs, each with weight `ONE_COMPOSITION`.
+def list_compositions(batch: Batch, ngrams: Ngrams) -> Compositions:
+    """Return the compositions of a batch's pairs, each with weight `ONE_COMPOSITION`, sorted by pair.
 
-    Phrases have up to `LONGEST` words per side and a free cut. Rules have up to `HIERO_MAX_SOURCE_SYMBOLS` source
-    symbols. `ngrams` must include the source text of the pairs.
+    A rule that a pair yields several times is returned several times. Phrases have up to `MAX_PHRASE_WORDS` words per
+    side and a free cut. Rules have up to `HIERO_MAX_SOURCE_SYMBOLS` source symbols. `ngrams` must include the source
+    text of the pairs.
     """
     state, work = empty_state(batch.forests), walk_space(batch)
     number, size = _bound_sizes(batch, state, work)
@@ -290,4 +293,4 @@ def compositions(batch: Batch, ngrams: Ngrams) -> Compositions:
     nodes, below = np.zeros((2, batch.max_nodes + 2), np.int64)
     used = _compose(batch, state, nodes, below, work, ngrams, output)
     fragments.weights[:] = ONE_COMPOSITION
-    return Compositions(fragments.take(slice(used)), output.keys[:used], output.expected[:used])
+    return Compositions(fragments.select(slice(used)), output.keys[:used], output.expected[:used])

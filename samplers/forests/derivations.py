@@ -11,16 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
+from hierogram.samplers.compiled.probing import capacity_for
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.forests.forest import Bitext, Forests, push_tails, tail_range
-from hierogram.samplers.forests.fragments import Words, base_powers, compose, make_summaries
+from hierogram.samplers.forests.fragments import WordHashes, base_powers, compose, make_summaries
 from hierogram.samplers.grammar.columns import Blobs
 from hierogram.samplers.grammar.settings import CUT, JOINED, RANDOM, STARTS
 
 
 class State(NamedTuple):
-    """Variables of N nodes: chosen incoming `edge` uint16[N], and `cut` uint8[N], 1 at a rule boundary."""
+    """Variables of N nodes: chosen incoming `edge` uint16[N], and `cut` uint8[N], 1 if a rule begins."""
 
     edge: NDArray[np.uint16]
     cut: NDArray[np.uint8]
@@ -34,13 +35,14 @@ class Batch(NamedTuple):
     """P pairs that are sampled together: their words, their forests, and bounds on array sizes."""
 
     bitext: Bitext
-    words: Words
+    word_hashes: WordHashes
     forests: Forests
-    # int64[P]: permanent number of each pair, which is part of the keys of its random streams.
+    # int64[P]: permanent number of each pair, which is part of the keys of its random streams. In other places, a pair
+    # is identified by its index in the batch.
     pairs: NDArray[np.int64]
     # uint64[P]: capacity - 1 of each pair's hash table of rules.
     slot_masks: NDArray[np.uint64]
-    # int64[P+1]: cumulative sum of the maximum number of rules in a derivation of each pair.
+    # int64[P+1]: cumulative sum of the maximum number of rules in a derivation of each pair, from 0.
     derivation_rules: NDArray[np.int64]
     # Maximum numbers of nodes of a pair, of its distinct rules in a sweep, of edges of a node, and of items in the rule
     # lists of a pair's nodes.
@@ -58,38 +60,42 @@ class Batch(NamedTuple):
 
 
 @njit
-def _bound_rules(forests, bounds, rules):
-    """Fill `bounds` with each pair's maximum of distinct rules, and `rules`. Returns `Batch.max_listed`."""
+def _bound_rules(forests, distinct_rules, derivation_rules):
+    """Bound each pair's distinct rules, and write `Batch.derivation_rules`. Returns `Batch.max_listed`."""
     max_listed = 1
-    for pair in range(len(bounds)):
+    for pair in range(len(distinct_rules)):
         listed, bound = 0, 16
         for node in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
             listed += np.int64(forests.node[node]["level"])
+            # A node adds its own rule, two rules for its cut, and one rule for each edge. The edges of nodes that are
+            # always cut need no room, because a phrase forest has at least as many nodes as these nodes have edges.
             bound += 4
             if forests.node[node]["free"]:
                 bound += np.int64(forests.node[node]["degree"])
         max_listed = max(max_listed, listed)
-        bounds[pair] = bound
+        distinct_rules[pair] = bound
         last = forests.node_offset[pair + 1]
-        rules[pair + 1] = rules[pair] + np.int64(forests.node[last - 1]["level"])
+        derivation_rules[pair + 1] = derivation_rules[pair] + np.int64(forests.node[last - 1]["level"])
     return max_listed
 
 
-def make_batch(bitext: Bitext, words: Words, forests: Forests, pairs: NDArray[np.int64], longest_rule: int) -> Batch:
-    """Return a batch, with the array sizes that its forests require."""
-    bounds = np.empty(forests.pairs, np.int64)
-    rules = np.zeros(forests.pairs + 1, np.int64)
-    max_listed = _bound_rules(forests, bounds, rules)
-    slot_masks = np.array([1 << int(2 * b - 1).bit_length() for b in bounds], np.uint64) - np.uint64(1)
+def make_batch(
+    bitext: Bitext, word_hashes: WordHashes, forests: Forests, pairs: NDArray[np.int64], longest_rule: int
+) -> Batch:
+    """Return a batch, with the array sizes that its forests require. See `Batch` for the arguments."""
+    distinct_rules = np.empty(forests.pairs, np.int64)
+    derivation_rules = np.zeros(forests.pairs + 1, np.int64)
+    max_listed = _bound_rules(forests, distinct_rules, derivation_rules)
+    slot_masks = np.array([capacity_for(n, 1) - 1 for n in distinct_rules.tolist()], np.uint64)
     return Batch(
         bitext,
-        words,
+        word_hashes,
         forests,
         np.asarray(pairs, np.int64),
         slot_masks,
-        rules,
+        derivation_rules,
         max_nodes=int(np.diff(forests.node_offset).max(initial=1)),
-        max_rules=int(bounds.max(initial=16)),
+        max_rules=int(distinct_rules.max(initial=16)),
         max_options=int(forests.node["degree"].max(initial=2)),
         max_listed=int(max_listed),
         longest_rule=longest_rule,
@@ -111,7 +117,7 @@ def _draw_initial(key, batch, by_coin, state):
 
 
 def initial_state(key: int, batch: Batch, start: str = CUT) -> State:
-    """Return uniformly random edges, and cuts chosen by `start`, one of `STARTS` [CFGŠ14 §5.4.2]."""
+    """Return random edges, and cuts by `start` in `STARTS` [CFGŠ14 §5.4.2], or raise `ValueError`."""
     if start not in STARTS:
         raise ValueError(f"start must be one of {', '.join(STARTS)}, got {start!r}")
     state = minimal_state(batch.forests)
@@ -122,14 +128,18 @@ def initial_state(key: int, batch: Batch, start: str = CUT) -> State:
 
 
 REGISTERS = np.dtype([("epoch", np.int64)])
-"""`epoch`: number of the current walk. Summaries from other walks are invalid."""
+"""`epoch`: number of the current walk. Summaries from other walks are invalid.
+
+Callers that change variables without `begin_walk` must add 1 to it before they call `make_summary`.
+"""
 
 
 class WalkSpace(NamedTuple):
     """Scratch memory for walks over derivations of up to n nodes."""
 
-    # SUMMARY[n+1], int32[n+1]: summary of each node, and stacks of nodes.
+    # SUMMARY[n+1]: summary of each node.
     summary: NDArray[np.void]
+    # int32[n+1]: stacks of nodes. `next_rule` uses `stack` during a walk, and `make_summary` overwrites `pending`.
     stack: NDArray[np.int32]
     walk: NDArray[np.int32]
     pending: NDArray[np.int32]
@@ -150,7 +160,7 @@ def walk_space(batch: Batch) -> WalkSpace:
 
 @njit
 def make_summary(v, view, work):
-    """Compute the summaries of v and of the uncut nodes of its rule, if they are not valid."""
+    """Compute the summaries of v and of the uncut nodes of its rule, if not valid in the current walk."""
     epoch = np.uint32(work.registers[0]["epoch"])
     if work.summary[v]["epoch"] == epoch:
         return
@@ -198,7 +208,7 @@ _MAX_BITS = 56
 
 
 @njit
-def put_number(buffer, position, value):
+def put_varint(buffer, position, value):
     """Write a nonnegative number as a LEB128 varint. Returns the position after it."""
     while value >= _MORE:
         buffer[position] = (value & 0x7F) | _MORE
@@ -209,7 +219,7 @@ def put_number(buffer, position, value):
 
 
 @njit
-def get_number(buffer, position, end):
+def get_varint(buffer, position, end):
     """Return the varint at `position` and the position after it. An invalid varint has the value -1."""
     value = 0
     shift = 0
@@ -236,20 +246,20 @@ def same_slices(first, a, a_end, second, b, b_end):
 
 @njit_inline
 def is_valid_value(value, node):
-    """Check if `value`, 2·edge + cut, is valid for a node."""
+    """Check if `value`, 2·edge + cut, is valid for a node, which is a NODE record."""
     # A node that is not free, such as the root, must be cut, because samplers search upward for the next cut node.
     return 0 <= value < 2 * np.int64(node["degree"]) and (value & 1 == 1 or node["free"] == 1)
 
 
 @njit_allocating
 def encode_states(forests: Forests, state: State) -> Blobs:
-    """Encode the variables of all nodes of each pair."""
+    """Encode the variables of each pair as a byte string. Inverse of `decode_states`."""
     offsets = np.zeros(len(forests.node_offset), np.int64)
     content = np.empty(3 * len(forests.node), np.uint8)
     position = 0
     for pair in range(len(forests.node_offset) - 1):
         for v in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
-            position = put_number(content, position, 2 * np.int64(state.edge[v]) + np.int64(state.cut[v]))
+            position = put_varint(content, position, 2 * np.int64(state.edge[v]) + np.int64(state.cut[v]))
         offsets[pair + 1] = position
     return Blobs(content[:position].copy(), offsets)
 
@@ -262,7 +272,7 @@ def _decode_states(forests, blobs, state, mismatched):
         v = forests.node_offset[pair]
         last = forests.node_offset[pair + 1]
         while v < last:
-            value, position = get_number(blobs.content, position, end)
+            value, position = get_varint(blobs.content, position, end)
             if not is_valid_value(value, forests.node[v]):
                 break
             state.edge[v] = value >> 1
@@ -272,7 +282,7 @@ def _decode_states(forests, blobs, state, mismatched):
 
 
 def decode_states(forests: Forests, blobs: Blobs) -> State:
-    """Decode the output of `encode_states`. Raises `DerivationError` if bytes do not match a forest."""
+    """Decode the output of `encode_states`. Raises `DerivationError` if bytes do not match their forest."""
     state = empty_state(forests)
     mismatched = np.zeros(forests.pairs, np.bool_)
     _decode_states(forests, blobs, state, mismatched)
@@ -281,13 +291,13 @@ def decode_states(forests: Forests, blobs: Blobs) -> State:
     return state
 
 
-def mismatch_error(part: str, reason: str, pairs: Sequence[int]) -> DerivationError:
-    """Return the error for pairs with these indices in the batch. The message names the first pair."""
-    return DerivationError(f"the {part} of pair number {pairs[0]} of the batch {reason}", pairs, f"its {part} {reason}")
+def mismatch_error(data: str, reason: str, pairs: Sequence[int]) -> DerivationError:
+    """Return the error for invalid `data` of pairs with these indices. The message names the first pair."""
+    return DerivationError(f"the {data} of pair number {pairs[0]} of the batch {reason}", pairs, f"its {data} {reason}")
 
 
 def empty_state(forests: Forests) -> State:
-    """Return a state with all variables 0."""
+    """Return a state with all variables 0: first edges, no cuts. Decoders and compositions overwrite it."""
     return State(np.zeros(forests.nodes, np.uint16), np.zeros(forests.nodes, np.uint8))
 
 

@@ -1,8 +1,8 @@
 """Forests: all derivations of each pair of a batch in flat arrays, and views of pairs for kernels.
 
-A forest is a hypergraph. Its nodes have spans in a source and a target text. Each hyperedge leads from tails to a head
-(docs/model.md, section 1). Examples are phrase forests [CFGŠ14 §3], treebank trees (one edge per node) and parse
-forests.
+A forest is a hypergraph. Its nodes have spans in a source and a target text. Each hyperedge leads from tails, which are
+the child nodes in a derivation, to a head, their parent (docs/model.md, section 1). Examples are phrase forests
+[CFGŠ14 §3], treebank trees (one edge per node) and parse forests.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ NO_TAIL = 0xFFFF
 class Bitext(NamedTuple):
     """Words and alignment links of P sentence pairs, concatenated."""
 
-    # int32[words], int64[P+1]: pair p has the source words `source[source_offset[p] : source_offset[p + 1]]`.
+    # int32[words], int64[P+1]: word numbers. Pair p has `source[source_offset[p] : source_offset[p + 1]]`.
     source: NDArray[np.int32]
     source_offset: NDArray[np.int64]
     # The same arrays for target words.
@@ -43,9 +43,10 @@ NODE = np.dtype(
 """Node of a forest.
 
 Word spans are half-open. `label` is 0 for phrases. `level` is the number of edges in any derivation of the node (Lemma
-3 of [CFGŠ14]), or the maximum number in parse forests. `degree` is the number of incoming edges. `arity` is the number
-of tails per edge, including padding. `tail_offset` is the first tail of the node among the pair's tails. `free` is 1 if
-the cut is variable. It is 0 at the root and if a span exceeds the limit.
+3 of [CFGŠ14]), or the maximum number in parse forests. `degree` is the number of edges into the node, among which a
+derivation chooses. `arity` is the number of tails per edge, including padding. `tail_offset` is the first tail of the
+node among the pair's tails. `free` is 1 if the cut is variable. It is 0 at the root and if a span exceeds the limit:
+these nodes are always cut.
 """
 
 
@@ -73,50 +74,100 @@ class Forests(NamedTuple):
         return int(self.node_offset[-1])
 
 
+_POSITION, _LOWEST, _HIGHEST, _BACK_LOWEST, _BACK_HIGHEST, _ENDS, _RENUMBERED = range(7)
+"""Rows of `words_at`, the scratch memory of `_phrase_forests`.
+
+Aligned source words are renumbered consecutively. `_POSITION` is the position of each aligned source word, and
+`_RENUMBERED` the inverse. `_LOWEST` and `_HIGHEST` are the first and last target word linked to each aligned source
+word, `_BACK_LOWEST` and `_BACK_HIGHEST` the first and last aligned source word linked to each target word. `_ENDS`
+lists the last words of the phrases that begin at the current source word.
+"""
+
+
+@njit
+def _bound_links(bitext, pair, words_at):
+    """Write the bounds of each word's links in a pair. Returns the number of aligned source words."""
+    position, renumbered = words_at[_POSITION], words_at[_RENUMBERED]
+    lowest, highest = words_at[_LOWEST], words_at[_HIGHEST]
+    back_lowest, back_highest = words_at[_BACK_LOWEST], words_at[_BACK_HIGHEST]
+    words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
+    target_words = bitext.target_offset[pair + 1] - bitext.target_offset[pair]
+    lowest[:words] = target_words
+    highest[:words] = -1
+    back_lowest[:target_words] = words
+    back_highest[:target_words] = -1
+    for k in range(bitext.link_offset[pair], bitext.link_offset[pair + 1]):
+        s = bitext.link_source[k]
+        t = bitext.link_target[k]
+        lowest[s] = min(lowest[s], t)
+        highest[s] = max(highest[s], t)
+    aligned = 0
+    for s in range(words):
+        if highest[s] >= 0:
+            renumbered[s] = aligned
+            position[aligned] = s
+            lowest[aligned] = lowest[s]
+            highest[aligned] = highest[s]
+            aligned += 1
+    for k in range(bitext.link_offset[pair], bitext.link_offset[pair + 1]):
+        s = renumbered[bitext.link_source[k]]
+        t = bitext.link_target[k]
+        back_lowest[t] = min(back_lowest[t], s)
+        back_highest[t] = max(back_highest[t], s)
+    return aligned
+
+
+@njit
+def _write_splits(i, j, aligned, ends, node_at, tails):
+    """Write an edge to `tails` for each split of span [i, j] into two phrases. Returns their number."""
+    edges = 0
+    for end in ends:
+        right = node_at[(end + 1) * aligned + j]
+        if right >= 0:
+            tails[2 * edges] = node_at[i * aligned + end]
+            tails[2 * edges + 1] = right
+            edges += 1
+    return edges
+
+
+@njit
+def _write_maximal_phrases(i, j, aligned, ends, node_at, tails):
+    """Write the maximal phrases strictly inside span [i, j] to `tails`. Returns their number."""
+    children = 0
+    start = i
+    while start <= j:
+        end = j if start > i else (ends[len(ends) - 1] if len(ends) > 0 else -1)
+        while end >= start and node_at[start * aligned + end] < 0:
+            end -= 1
+        if end >= start:
+            tails[children] = node_at[start * aligned + end]
+            children += 1
+            start = end + 1
+        else:
+            start += 1
+    return children
+
+
 @njit
 def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at, used):
     """Write the forests of pairs [first, last). Returns the first pair that does not fit, or `last`.
 
     Returns -1 - pair if a pair has too many nodes. `used` int64[2] has the numbers of nodes and tails written to
-    `forests`. `words_at` int32[7, n] and `node_at` int32[n²] are scratch memory for sides of up to n words.
+    `forests`. `words_at` int32[7, n] and `node_at` int32[n²] are scratch memory for sides of up to n words. `node_at`
+    has the node of each span [i, j] of aligned source words that is a phrase, or -1.
 
     Source spans are visited by descending start, and spans of one start by increasing length. Every phrase inside a
-    span is thus found before the span [CFGŠ14 Algorithm 2] (docs/model.md, section 1). Aligned source words are
-    renumbered consecutively. Target positions need no renumbering, because a target word without links adds no
-    constraint.
+    span is thus found before the span [CFGŠ14 Algorithm 2] (docs/model.md, section 1). Target positions need no
+    renumbering, because a target word without links adds no constraint.
     """
-    position, renumbered, lowest, highest = words_at[0], words_at[1], words_at[2], words_at[3]
-    back_lowest, back_highest, ends = words_at[4], words_at[5], words_at[6]
+    position, lowest, highest = words_at[_POSITION], words_at[_LOWEST], words_at[_HIGHEST]
+    back_lowest, back_highest, ends = words_at[_BACK_LOWEST], words_at[_BACK_HIGHEST], words_at[_ENDS]
     nodes = forests.node
     tails = forests.tails
     node = used[0]
     tail = used[1]
     for pair in range(first, last):
-        words = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
-        target_words = bitext.target_offset[pair + 1] - bitext.target_offset[pair]
-        lowest[:words] = target_words
-        highest[:words] = -1
-        back_lowest[:target_words] = words
-        back_highest[:target_words] = -1
-        for k in range(bitext.link_offset[pair], bitext.link_offset[pair + 1]):
-            s = bitext.link_source[k]
-            t = bitext.link_target[k]
-            lowest[s] = min(lowest[s], t)
-            highest[s] = max(highest[s], t)
-        aligned = 0
-        for s in range(words):
-            if highest[s] >= 0:
-                renumbered[s] = aligned
-                position[aligned] = s
-                lowest[aligned] = lowest[s]
-                highest[aligned] = highest[s]
-                aligned += 1
-        for k in range(bitext.link_offset[pair], bitext.link_offset[pair + 1]):
-            s = renumbered[bitext.link_source[k]]
-            t = bitext.link_target[k]
-            back_lowest[t] = min(back_lowest[t], s)
-            back_highest[t] = max(back_highest[t], s)
-
+        aligned = _bound_links(bitext, pair, words_at)
         # Check the room for one node per span in advance, so that the loop checks only the room for tails.
         if node + max(1, aligned * (aligned + 1) // 2) > len(nodes):
             return pair
@@ -124,8 +175,8 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
         first_tail = tail
         node_at[: aligned * aligned] = -1
         for i in range(aligned - 1, -1, -1):
-            low = target_words
-            high = -1
+            low = lowest[i]
+            high = low - 1
             back_low = aligned
             back_high = -1
             found = 0
@@ -133,17 +184,12 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
                 # Extend the target span to the links of word j, then follow the links of the new target words.
                 new_low = min(low, lowest[j])
                 new_high = max(high, highest[j])
-                if high < 0:
-                    for t in range(new_low, new_high + 1):
-                        back_low = min(back_low, back_lowest[t])
-                        back_high = max(back_high, back_highest[t])
-                else:
-                    for t in range(new_low, low):
-                        back_low = min(back_low, back_lowest[t])
-                        back_high = max(back_high, back_highest[t])
-                    for t in range(high + 1, new_high + 1):
-                        back_low = min(back_low, back_lowest[t])
-                        back_high = max(back_high, back_highest[t])
+                for t in range(new_low, low):
+                    back_low = min(back_low, back_lowest[t])
+                    back_high = max(back_high, back_highest[t])
+                for t in range(high + 1, new_high + 1):
+                    back_low = min(back_low, back_lowest[t])
+                    back_high = max(back_high, back_highest[t])
                 low = new_low
                 high = new_high
                 if back_low < i:
@@ -154,56 +200,32 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
                     return -1 - pair
                 if tail + 2 * (j - i + 1) > len(tails):
                     return pair
-                nodes[node]["tail_offset"] = tail - first_tail
-                edges = 0
-                height = 1
-                for f in range(found):
-                    k = ends[f]
-                    right = node_at[(k + 1) * aligned + j]
-                    if right >= 0:
-                        left = node_at[i * aligned + k]
-                        tails[tail] = left
-                        tails[tail + 1] = right
-                        tail += 2
-                        if edges == 0:
-                            height += np.int64(nodes[first_node + left]["level"])
-                            height += np.int64(nodes[first_node + right]["level"])
-                        edges += 1
-                if edges > 0:
-                    nodes[node]["arity"] = 2
-                else:
-                    # Without a split, add one edge, whose tails are the maximal phrases strictly inside the span.
+                arity = 2
+                edges = _write_splits(i, j, aligned, ends[:found], node_at, tails[tail:])
+                if edges == 0:
                     edges = 1
-                    children = 0
-                    start = i
-                    while start <= j:
-                        end = j if start > i else (ends[found - 1] if found > 0 else -1)
-                        while end >= start and node_at[start * aligned + end] < 0:
-                            end -= 1
-                        if end >= start:
-                            child = node_at[start * aligned + end]
-                            tails[tail] = child
-                            tail += 1
-                            children += 1
-                            height += np.int64(nodes[first_node + child]["level"])
-                            start = end + 1
-                        else:
-                            start += 1
-                    nodes[node]["arity"] = children
+                    arity = _write_maximal_phrases(i, j, aligned, ends[:found], node_at, tails[tail:])
+                # All edges of a node have the same level.
+                level = 1
+                for k in range(tail, tail + arity):
+                    level += np.int64(nodes[first_node + np.int64(tails[k])]["level"])
+                nodes[node]["tail_offset"] = tail - first_tail
+                nodes[node]["arity"] = arity
                 nodes[node]["degree"] = edges
-                nodes[node]["level"] = height
+                nodes[node]["level"] = level
+                nodes[node]["label"] = 0
                 nodes[node]["source_start"] = position[i]
                 nodes[node]["source_end"] = position[j] + 1
                 nodes[node]["target_start"] = low
                 nodes[node]["target_end"] = high + 1
-                node_at[i * aligned + j] = node - first_node
-                nodes[node]["label"] = 0
                 nodes[node]["free"] = span_limit <= 0 or (
                     position[j] + 1 - position[i] <= span_limit and high + 1 - low <= span_limit
                 )
+                node_at[i * aligned + j] = node - first_node
                 ends[found] = j
                 found += 1
                 node += 1
+                tail += edges * arity
         if aligned == 0:
             nodes[node]["tail_offset"] = 0
             nodes[node]["degree"] = 1
@@ -213,9 +235,9 @@ def _phrase_forests(bitext, first, last, span_limit, forests, words_at, node_at,
             node += 1
         # Extend the root to all words of the pair, since words outside all phrases belong to it.
         nodes[node - 1]["source_start"] = 0
-        nodes[node - 1]["source_end"] = words
+        nodes[node - 1]["source_end"] = bitext.source_offset[pair + 1] - bitext.source_offset[pair]
         nodes[node - 1]["target_start"] = 0
-        nodes[node - 1]["target_end"] = target_words
+        nodes[node - 1]["target_end"] = bitext.target_offset[pair + 1] - bitext.target_offset[pair]
         nodes[node - 1]["free"] = 0
         forests.node_offset[pair + 1] = node
         forests.pair_tail_offset[pair + 1] = tail
@@ -228,7 +250,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def longer(array: NDArray[Scalar], size: int) -> NDArray[Scalar]:
-    """Return the array if it has at least `size` rows, otherwise a longer copy padded with zeros."""
+    """Return the array if it has `size` rows, or else a copy padded with zeros to at least twice the rows."""
     if size <= len(array):
         return array
     grown = np.zeros((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
@@ -237,11 +259,11 @@ def longer(array: NDArray[Scalar], size: int) -> NDArray[Scalar]:
 
 
 def build_forests(bitext: Bitext, span_limit: int = 0) -> Forests:
-    """Build the phrase decomposition forests of all pairs of a bitext [CFGŠ14 §3].
+    """Build the phrase decomposition forests of all pairs of a bitext [CFGŠ14 §3], one node per phrase.
 
-    Unaligned words belong to the lowest node of a derivation that covers them. Nodes wider than `span_limit` words on
-    either side are always cut, unless the limit is 0. Raises `ForestTooLargeError` if a pair has more than 65,535
-    phrases, which is possible from 362 words on.
+    The positions of the links must be in range. Unaligned words belong to the lowest node of a derivation that covers
+    them. Nodes wider than `span_limit` words on either side are always cut, unless the limit is 0. Raises
+    `ForestTooLargeError` if a pair has more than 65,535 phrases, which is possible from 362 words on.
     """
     pairs = len(bitext.source_offset) - 1
     links = len(bitext.link_source)
@@ -289,8 +311,9 @@ class Node(NamedTuple):
 def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
     """Build forests from lists of nodes with tails before heads and the root last.
 
-    Labels must be in 0..MAX_LABEL. Roots are always cut, and so are nodes wider than `span_limit` words on either side,
-    unless the limit is 0.
+    Labels must be in 0..`MAX_LABEL`. The numbers of nodes and edges must be within the limits of
+    `hierogram.samplers.grammar.numbers`. Roots are always cut, and so are nodes wider than `span_limit` words on either
+    side, unless the limit is 0.
     """
     rows = []
     tails: list[int] = []
@@ -316,26 +339,29 @@ def assemble(pairs: Sequence[Sequence[Node]], span_limit: int = 0) -> Forests:
 
 
 class PairView(NamedTuple):
-    """Forest, words and variables of one pair: slices of the arrays of `Forests`, `Words` and `State`."""
+    """Views of the data of one pair. Changes of `edge` and `cut` change the state of the batch."""
 
+    # NODE[n], uint16[tails]: nodes and tails of the forest, as in `Forests`.
     node: NDArray[np.void]
     tails: NDArray[np.uint16]
-    source: NDArray[np.uint64]
-    target: NDArray[np.uint64]
+    # uint64[words + 1]: cumulative hashes of the words of both sides, as in `WordHashes`.
+    source_hashes: NDArray[np.uint64]
+    target_hashes: NDArray[np.uint64]
+    # uint16[n], uint8[n]: variables of the nodes, as in `State`.
     edge: NDArray[np.uint16]
     cut: NDArray[np.uint8]
 
 
 @njit_inline
 def view_pair(batch, state, pair):
-    """Return the view of a pair."""
-    forests, bitext, words = batch.forests, batch.bitext, batch.words
+    """Return the view of a pair, given its index in the batch."""
+    forests, bitext, hashes = batch.forests, batch.bitext, batch.word_hashes
     a, b = forests.node_offset[pair], forests.node_offset[pair + 1]
     return PairView(
         forests.node[a:b],
         forests.tails[forests.pair_tail_offset[pair] : forests.pair_tail_offset[pair + 1]],
-        words.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1] + 1],
-        words.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1] + 1],
+        hashes.source[bitext.source_offset[pair] : bitext.source_offset[pair + 1] + 1],
+        hashes.target[bitext.target_offset[pair] : bitext.target_offset[pair + 1] + 1],
         state.edge[a:b],
         state.cut[a:b],
     )
@@ -343,13 +369,13 @@ def view_pair(batch, state, pair):
 
 @njit_inline
 def node_label(v, view):
-    """Return the label of node v, or 0."""
+    """Return the label number of node v, or 0 for a phrase."""
     return np.int64(view.node[v]["label"])
 
 
 @njit_inline
 def tail_range(v, view):
-    """Return the range of the tails of v's current edge in `view.tails`, which are in source order."""
+    """Return the half-open range of v's current tails in `view.tails`, without padding, in source order."""
     arity = np.int64(view.node[v]["arity"])
     first = np.int64(view.node[v]["tail_offset"]) + np.int64(view.edge[v]) * arity
     last = first + arity
@@ -360,7 +386,7 @@ def tail_range(v, view):
 
 @njit_inline
 def push_tails(v, view, stack, depth):
-    """Push the tails of v's current edge, the first in source order on top. Returns the new depth."""
+    """Push v's current tails to a stack, the first in source order on top. Returns the new depth."""
     first, last = tail_range(v, view)
     for i in range(last - 1, first - 1, -1):
         stack[depth] = view.tails[i]

@@ -1,5 +1,6 @@
 """Fragments: the parts of a derivation that form one rule, and their constant-size summaries.
 
+The fragment at a node is the part of its derivation down to the next cut nodes, which are the nonterminals of the rule.
 A node's summary is composed from its tails' summaries, so the cost of identifying a rule does not depend on its size.
 Each side has a polynomial hash modulo 2^64 of its symbols. The target hash is linear in the nonterminal numbers, so
 that one multiplication renumbers the nonterminals of a fragment that becomes part of a larger fragment. A rule's key
@@ -25,6 +26,7 @@ from hierogram.samplers.grammar.keys import (
     TARGET_STEP,
 )
 
+# Compiled versions of the functions in `keys`.
 pack_size = njit_inline(keys.pack_size)
 length_of = njit_inline(keys.length_of)
 source_terminals_of = njit_inline(keys.source_terminals_of)
@@ -42,24 +44,25 @@ SUMMARY = np.dtype(
 )
 """Cached data of a node.
 
-The fields up to `ends` summarize the fragment at the node, and are valid in walk number `epoch`. `numbering` is the
-sum of base^position over the target nonterminals. Sizes are numbers of symbols. `adjacent` is the number of pairs of
-adjacent source nonterminals. `begins` and `ends` are 1 if the source side begins or ends with a nonterminal.
+The fields up to `ends` summarize the fragment at the node, and are valid in walk number `epoch`. `numbering` is the sum
+of base^(symbols to the right) over the target nonterminals. Sizes are numbers of symbols. `adjacent` is the number of
+pairs of adjacent source nonterminals. `begins` and `ends` are 1 if the source side begins or ends with a nonterminal.
 
-`rule` is the number of the rule at the node within the pair, valid in walk `rule_epoch`. `parent` is the parent in the
-current tree. `list_start` and `list_size` are the position and size of the list of rules in the node's derivation,
-valid in walk `list_epoch`. `options` * SCALE^`options_exponent` is the number of joint values of the variables in this
-derivation (SCALE of `hierogram.samplers.synchronous.draws`).
+Only `hierogram.samplers.synchronous` uses the other fields. `parent` is the parent in the current derivation. `rule` is
+the local number of the rule at the node, valid in walk `rule_epoch`. `list_start` and `list_size` are the position
+and size of the list of rules in the node's derivation, valid in walk `list_epoch`. `options` * SCALE^`options_exponent`
+is the number of joint values of the variables in this derivation (SCALE of `hierogram.samplers.synchronous.draws`).
 """
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
 
-class Words(NamedTuple):
-    """Cumulative word hashes of a batch: `source` and `target`, with one more item than words.
+class WordHashes(NamedTuple):
+    """Cumulative word hashes of a batch: `source` and `target`, each with one more item than words.
 
-    Item k is the polynomial hash of all words before word k, so the hash of a run of words is computed from two items.
+    Item k is the polynomial hash of the batch's words before word k, so the hash of a run of words is computed from two
+    items.
     `key_mask` has all bits set, except in tests that make keys collide.
     """
 
@@ -77,12 +80,12 @@ def _cumulate(hashes, running):
     running[len(hashes)] = value
 
 
-def cumulate_hashes(source: NDArray[np.uint64], target: NDArray[np.uint64], key_mask: np.uint64) -> Words:
-    """Return cumulative hashes from the hash of each word of a bitext, uint64."""
-    words = Words(np.empty(len(source) + 1, np.uint64), np.empty(len(target) + 1, np.uint64), key_mask)
-    _cumulate(source, words.source)
-    _cumulate(target, words.target)
-    return words
+def cumulate_hashes(source: NDArray[np.uint64], target: NDArray[np.uint64], key_mask: np.uint64) -> WordHashes:
+    """Return cumulative hashes, given the hash of each word of a bitext, uint64[words], on both sides."""
+    cumulative = WordHashes(np.empty(len(source) + 1, np.uint64), np.empty(len(target) + 1, np.uint64), key_mask)
+    _cumulate(source, cumulative.source)
+    _cumulate(target, cumulative.target)
+    return cumulative
 
 
 def make_summaries(nodes: int) -> NDArray[np.void]:
@@ -125,7 +128,7 @@ def _append_words(value, running, start, end, powers):
 
 @njit
 def compose(v, view, summary, powers, scratch):
-    """Write the summary of v under its current edge to `summary[v]`, given summaries of uncut tails."""
+    """Write the summary of v under its current edge to `summary[v]`, given valid summaries of uncut tails."""
     # Avoid branches, because the processor could not predict them.
     node = view.node
     tails = view.tails
@@ -151,7 +154,7 @@ def compose(v, view, summary, powers, scratch):
         is_cut = np.int64(cut[t])
         below = summary[nonterminal if is_cut else t]
         start = np.int64(node[t]["source_start"])
-        source_hash = _append_words(source_hash, view.source, position, start, powers)
+        source_hash = _append_words(source_hash, view.source_hashes, position, start, powers)
         source_size += start - position
         source_terminals += start - position + np.int64(below["source_terminals"])
         ends = ends if position == start else 0
@@ -167,7 +170,7 @@ def compose(v, view, summary, powers, scratch):
         source_size += tail_size
         nonterminals += np.int64(below["nonterminals"])
     end = np.int64(here["source_end"])
-    source_hash = _append_words(source_hash, view.source, position, end, powers)
+    source_hash = _append_words(source_hash, view.source_hashes, position, end, powers)
     source_size += end - position
     source_terminals += end - position
     ends = ends if position == end else 0
@@ -198,7 +201,7 @@ def compose(v, view, summary, powers, scratch):
             tail_size = np.int64(below["target_size"])
             power = powers[tail_size]
             shift = np.uint64(scratch[0, i]) * TARGET_STEP
-            target_hash = _append_words(target_hash, view.target, position, start, powers)
+            target_hash = _append_words(target_hash, view.target_hashes, position, start, powers)
             target_hash = target_hash * power + below["target_hash"]
             # Omit labels from the target hash, since labeled nodes belong to trees, which have no target side.
             target_hash += shift * below["numbering"]
@@ -206,7 +209,7 @@ def compose(v, view, summary, powers, scratch):
             target_size += start - position + tail_size
             target_terminals += start - position + np.int64(below["target_terminals"])
             position = np.int64(node[t]["target_end"])
-        target_hash = _append_words(target_hash, view.target, position, end, powers)
+        target_hash = _append_words(target_hash, view.target_hashes, position, end, powers)
         numbering *= powers[end - position]
         target_size += end - position
         target_terminals += end - position
@@ -227,7 +230,7 @@ def compose(v, view, summary, powers, scratch):
 
 @njit_inline
 def rule_key_from_hashes(source_hash, target_hash, key_mask):
-    """Return the key (high, low) of a rule from the hashes of its sides. A key is never (0, 0)."""
+    """Return the key (high, low) of a rule, never (0, 0), from the hashes of its sides and `key_mask`."""
     high = mix(source_hash)
     low = mix(target_hash + high) & key_mask
     high = high & key_mask
@@ -238,20 +241,20 @@ def rule_key_from_hashes(source_hash, target_hash, key_mask):
 
 @njit_inline
 def summary_key(summary, v, key_mask):
-    """Return the key (high, low) of the rule at node v. A key is never (0, 0)."""
+    """Return the key (high, low) of the rule at node v, which is never (0, 0). v's summary must be valid."""
     return rule_key_from_hashes(summary[v]["source_hash"], summary[v]["target_hash"], key_mask)
 
 
 @njit_inline
 def summary_scope(summary, v):
-    """Return the scope of the rule at node v."""
+    """Return the scope of the rule at node v from its valid summary."""
     row = summary[v]
     return np.int64(row["adjacent"]) + np.int64(row["begins"]) + np.int64(row["ends"])
 
 
 @njit_inline
 def summary_size(summary, v):
-    """Return the packed size of the rule at node v."""
+    """Return the packed size of the rule at node v from its valid summary."""
     source_terminals = np.int64(summary[v]["source_terminals"])
     target_terminals = np.int64(summary[v]["target_terminals"])
     return pack_size(

@@ -2,7 +2,8 @@
 
 A record has LEB128 varints for the number of sweeps and the floor, then the entries in order. An entry has varints for
 the root node of the fragment, 4 · uses + the two `shared` bits, the upper bound on earlier uses (`missed`), the `draw`
-and the size of the fragment in bytes, then these bytes. The record of a pair without averaged sweeps is empty.
+and the size of the fragment in bytes, then these bytes. The record of a pair without averaged sweeps is empty. Columns
+of records (`Blobs`) have the pairs in the order of the batch.
 """
 
 from typing import NamedTuple
@@ -25,18 +26,19 @@ from hierogram.samplers.forests.averages import (
 from hierogram.samplers.forests.derivations import (
     Batch,
     empty_state,
-    get_number,
+    get_varint,
     make_summary,
     mismatch_error,
-    put_number,
+    put_varint,
     same_slices,
     walk_space,
 )
 from hierogram.samplers.forests.forest import view_pair
 from hierogram.samplers.grammar.columns import Blobs
-from hierogram.samplers.grammar.numbers import DRAWS, MAX_SWEEPS, ONE_USE
+from hierogram.samplers.grammar.numbers import MAX_SWEEPS, ONE_USE, ROUNDING_DRAWS
 
 _NUMBER_BYTES = 9
+"""Maximum number of bytes of a varint."""
 _MAX_STORED, _MAX_BYTES = 0xFFFFFFFF, 0xFFFF
 """Maximum of `uses` and of `missed` in an entry, and maximum number of bytes of its fragment."""
 _MIN_ENTRY_BYTES = 6
@@ -46,10 +48,10 @@ _ENTRY_BYTES = 18
 
 
 class Fragments(NamedTuple):
-    """m encoded fragments: fragment k is `content[starts[k] : ends[k]]`."""
+    """m encoded fragments of a batch: fragment k is `content[starts[k] : ends[k]]`."""
 
     content: NDArray[np.uint8]
-    # int64[m]: pair of each fragment, its root node, and its range in `content`.
+    # int64[m]: index of each fragment's pair in the batch, its root node, and its range in `content`.
     pairs: NDArray[np.int64]
     roots: NDArray[np.int64]
     starts: NDArray[np.int64]
@@ -59,36 +61,36 @@ class Fragments(NamedTuple):
     weights: NDArray[np.int64]
     variances: NDArray[np.int64]
 
-    def take(self, rows: slice | NDArray[np.bool_]) -> "Fragments":
-        """Return the selected fragments."""
+    def select(self, rows: slice | NDArray[np.bool_]) -> "Fragments":
+        """Return the fragments of a slice or mask. The content is shared, not copied."""
         return Fragments(self.content, *(column[rows] for column in self[1:]))
 
 
 @njit
 def _read_header(content, first, last):
     """Return (sweeps, floor, position of the entries). The position is -1 if the bytes are not a record."""
-    sweeps, position = get_number(content, first, last)
-    floor, position = get_number(content, position, last)
+    sweeps, position = get_varint(content, first, last)
+    floor, position = get_varint(content, position, last)
     return sweeps, floor, position if sweeps > 0 and floor >= 0 else -1
 
 
 @njit
 def _read_entry(content, position, last):
     """Return (root, (uses, missed), (shared, draw), fragment start, fragment end or -1 if invalid)."""
-    root, position = get_number(content, position, last)
-    uses, position = get_number(content, position, last)
-    missed, position = get_number(content, position, last)
-    draw, position = get_number(content, position, last)
-    size, position = get_number(content, position, last)
+    root, position = get_varint(content, position, last)
+    uses, position = get_varint(content, position, last)
+    missed, position = get_varint(content, position, last)
+    draw, position = get_varint(content, position, last)
+    size, position = get_varint(content, position, last)
     end = position + size
-    if root < 0 or uses < 0 or missed < 0 or draw < 0 or draw >= DRAWS or size < 1 or end > last:
+    if root < 0 or uses < 0 or missed < 0 or draw < 0 or draw >= ROUNDING_DRAWS or size < 1 or end > last:
         return root, (uses, missed), (uses & 3, draw), position, -1
     return root, (uses >> 2, missed), (uses & 3, draw), position, end
 
 
 @njit
 def _list_fragments(records, found):
-    """List the fragments with nonzero weights. Returns their number."""
+    """Write the fragments with nonzero weights to `found`. Returns their number."""
     listed = 0
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
@@ -110,11 +112,11 @@ def _list_fragments(records, found):
 
 
 def list_fragments(records: Blobs) -> Fragments:
-    """Return the fragments with nonzero expected uses. The records must be valid."""
+    """Return the fragments with nonzero rounded uses, sorted by pair. The records must be valid."""
     # Allocate the maximum number of rows, because rows that are never written take no memory.
     columns = [np.empty(len(records.content) // _MIN_ENTRY_BYTES, np.int64) for _ in range(6)]
     fragments = Fragments(records.content, *columns)
-    return fragments.take(slice(_list_fragments(records, fragments)))
+    return fragments.select(slice(_list_fragments(records, fragments)))
 
 
 @njit_inline
@@ -127,7 +129,7 @@ def _is_same(fragments, k, others, j):
 
 @njit
 def _subtract_equal(before, after):
-    """Subtract each fragment of `before` from its equal in `after`, then clear it. Orders must agree."""
+    """Subtract the weights of `before` from those of equal fragments in `after`, then set them to 0."""
     search_start = 0
     for k in range(len(after.pairs)):
         pair = after.pairs[k]
@@ -162,22 +164,22 @@ def fragment_changes(before: Fragments, after: Fragments) -> Fragments:
 
 @njit_allocating
 def write_averages(averages: Averages) -> Blobs:
-    """Encode the record of each pair."""
+    """Return the record of each pair."""
     bound = BYTES_PER_SLOT * averages.slots_used.sum() + _ENTRY_BYTES * averages.entry_counts.sum()
     content = np.empty(bound + 2 * _NUMBER_BYTES * len(averages.sweeps), np.uint8)
     offsets = np.zeros(len(averages.sweeps) + 1, np.int64)
     position = 0
     for pair in range(len(averages.sweeps)):
         if averages.sweeps[pair] > 0:
-            position = put_number(content, position, averages.sweeps[pair])
-            position = put_number(content, position, averages.floor[pair])
+            position = put_varint(content, position, averages.sweeps[pair])
+            position = put_varint(content, position, averages.floor[pair])
         for k in range(averages.first[pair], averages.first[pair] + averages.entry_counts[pair]):
             entry = averages.entry[k]
-            position = put_number(content, position, np.int64(entry["root"]))
-            position = put_number(content, position, 4 * np.int64(entry["uses"]) + np.int64(entry["shared"]))
-            position = put_number(content, position, np.int64(entry["missed"]))
-            position = put_number(content, position, np.int64(entry["draw"]))
-            position = put_number(content, position, np.int64(entry["size"]))
+            position = put_varint(content, position, np.int64(entry["root"]))
+            position = put_varint(content, position, 4 * np.int64(entry["uses"]) + np.int64(entry["shared"]))
+            position = put_varint(content, position, np.int64(entry["missed"]))
+            position = put_varint(content, position, np.int64(entry["draw"]))
+            position = put_varint(content, position, np.int64(entry["size"]))
             start = BYTES_PER_SLOT * averages.first[pair] + np.int64(entry["start"])
             for byte in range(entry["size"]):
                 content[position + byte] = averages.content[start + byte]
@@ -188,7 +190,7 @@ def write_averages(averages: Averages) -> Blobs:
 
 @njit
 def _read_records(averages, batch, state, slots, records, stack, work, mismatched):
-    """Read records into `averages` unless None. Sets `mismatched` for records that do not fit their pair."""
+    """Set `mismatched` for records that do not match their pair. Also fill `averages`, unless it is None."""
     for pair in range(len(records.offsets) - 1):
         first, last = records.offsets[pair], records.offsets[pair + 1]
         if first == last:
@@ -200,17 +202,17 @@ def _read_records(averages, batch, state, slots, records, stack, work, mismatche
         if averages is not None:
             averages.sweeps[pair] = sweeps
             averages.floor[pair] = floor
-        # Each sweep adds at most one use per node of a tree.
-        left = np.int64(view.node[len(view.node) - 1]["level"]) * ONE_USE * sweeps
-        room = slots[pair]
+        # Each sweep adds up to one use per node of a tree.
+        uses_left = np.int64(view.node[len(view.node) - 1]["level"]) * ONE_USE * sweeps
+        slots_left = slots[pair]
         while 0 <= position < last:
             root, sums, marks, start, end = _read_entry(records.content, position, last)
             position = -1
-            if end < 0 or sums[0] > min(left, _MAX_STORED) or sums[1] > _MAX_STORED or end - start > _MAX_BYTES:
+            if end < 0 or sums[0] > min(uses_left, _MAX_STORED) or sums[1] > _MAX_STORED or end - start > _MAX_BYTES:
                 break
-            left -= sums[0]
-            room -= slots_of(end - start)
-            if room < 0 or not decode_fragment(root, view, stack, records.content, start, end):
+            uses_left -= sums[0]
+            slots_left -= slots_of(end - start)
+            if slots_left < 0 or not decode_fragment(root, view, stack, records.content, start, end):
                 break
             position = end
             if averages is not None:
@@ -231,12 +233,12 @@ def _read_batch(averages: Averages | None, batch: Batch, records: Blobs) -> None
 
 
 def check_records(batch: Batch, records: Blobs) -> None:
-    """Raise `DerivationError` if a record does not match its pair's forest."""
+    """Raise `DerivationError` with the pairs whose records do not match their forests."""
     _read_batch(None, batch, records)
 
 
 def read_averages(batch: Batch, records: Blobs) -> Averages:
-    """Decode the output of `write_averages`. Raises `DerivationError` if a record does not fit its pair."""
+    """Decode the output of `write_averages`. Raises `DerivationError` like `check_records`."""
     averages = empty_averages(batch)
     _read_batch(averages, batch, records)
     return averages

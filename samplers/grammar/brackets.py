@@ -39,7 +39,7 @@ class Parse(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenBracket:
     """Bracket that is not closed yet. `edges` are the expansions written as `(| …)`."""
 
     label: str
@@ -51,94 +51,97 @@ class _Open:
 
 
 class _Reader:
+    """Nodes read so far. `position` is the number of words before the next token."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self.words: list[str] = []
         self.nodes: list[TreeNode] = []
-        self.named: dict[str, int] = {}
-        self.opened: list[_Open] = []
+        self.node_by_name: dict[str, int] = {}
+        self.opened: list[_OpenBracket] = []
         self.position = 0
 
-    def fail(self, problem: str, offset: int) -> BracketError:
+    def error(self, problem: str, offset: int) -> BracketError:
         shown = self.text[max(0, offset - 20) : offset + 60]
         return BracketError(f"character {offset + 1}, {shown!r}: {problem}")
 
-    def label(self, label: str, offset: int) -> None:
+    def set_label(self, label: str, offset: int) -> None:
         self.opened[-1].label = label
         if label == _EXPANSION:
             if len(self.opened) < 2:
-                raise self.fail("unexpected expansion (| …) outside a node", offset)
+                raise self.error("unexpected expansion (| …) outside a node", offset)
             node = self.opened[-2]
             if node.label == _EXPANSION:
-                raise self.fail("unexpected expansion (| …) directly inside another expansion", offset)
+                raise self.error("unexpected expansion (| …) directly inside another expansion", offset)
             if node.tails or self.position != node.start:
-                raise self.fail("unexpected expansion (| …) beside words or other child nodes", offset)
+                raise self.error("unexpected expansion (| …) beside words or other child nodes", offset)
 
-    def word(self, word: str, offset: int) -> None:
-        self.no_expansions(offset)
+    def add_word(self, word: str, offset: int) -> None:
+        self.check_has_no_expansions(offset)
         if self.position == len(self.words):
             self.words.append(word)
         elif self.words[self.position] != word:
-            raise self.fail(
+            raise self.error(
                 f"expected the word {self.words[self.position]!r} as in another expansion, got {word!r}", offset
             )
         self.position += 1
 
-    def no_expansions(self, offset: int) -> None:
+    def check_has_no_expansions(self, offset: int) -> None:
         if self.opened[-1].edges:
-            raise self.fail("unexpected word or child node beside an expansion (| …)", offset)
+            raise self.error("unexpected word or child node beside an expansion (| …)", offset)
 
-    def refer(self, name: str, start: int, offset: int) -> None:
-        if name not in self.named:
-            raise self.fail(f"node #{name} must be defined before it is used", offset)
+    def add_reference(self, name: str, start: int, offset: int) -> None:
+        if name not in self.node_by_name:
+            raise self.error(f"node #{name} must be defined before it is used", offset)
         if not self.opened:
-            raise self.fail("expected a tree, got a reference", offset)
-        number = self.named[name]
+            raise self.error("expected a tree, got a reference", offset)
+        number = self.node_by_name[name]
         if self.nodes[number].start != start:
             first = self.nodes[number].start
-            raise self.fail(f"node #{name} begins after {first} words, but is used after {start} words", offset)
+            raise self.error(f"node #{name} begins after {first} words, but is used after {start} words", offset)
         self.opened[-1].tails.append(number)
-        self.no_expansions(offset)
+        self.check_has_no_expansions(offset)
         self.position = self.nodes[number].end
 
-    def close(self, offset: int) -> None:
+    def close_bracket(self, offset: int) -> None:
+        """Close the innermost bracket, and add its node, expansion or reference."""
         done = self.opened.pop()
         reference = _REFERENCE.match(done.label)
         if reference and self.position == done.start:
-            self.refer(reference.group(1), done.start, offset)
+            self.add_reference(reference.group(1), done.start, offset)
             return
         if reference:
-            raise self.fail(f"reference {done.label!r} cannot contain words or nodes: write ({done.label})", offset)
+            raise self.error(f"reference {done.label!r} cannot contain words or nodes: write ({done.label})", offset)
         if done.label == _EXPANSION:
             self.add_expansion(done.tails, offset)
             return
         if done.edges:
             self.position = done.end
         elif self.position == done.start:
-            raise self.fail(f"node {done.label!r} must contain a word", offset)
+            raise self.error(f"node {done.label!r} must contain a word", offset)
         self.nodes.append(TreeNode(done.label, done.start, self.position, done.edges or [done.tails]))
         if done.name is not None:
-            self.named[done.name] = len(self.nodes) - 1
+            self.node_by_name[done.name] = len(self.nodes) - 1
         if self.opened:
             self.opened[-1].tails.append(len(self.nodes) - 1)
-            self.no_expansions(offset)
+            self.check_has_no_expansions(offset)
 
     def add_expansion(self, tails: list[int], offset: int) -> None:
         """Add an expansion to the innermost open node. All expansions of a node must cover the same words."""
         node = self.opened[-1]
         if self.position == node.start:
-            raise self.fail(f"each expansion of node {node.label!r} must contain a word", offset)
+            raise self.error(f"each expansion of node {node.label!r} must contain a word", offset)
         if node.edges and self.position != node.end:
-            raise self.fail(f"all expansions of node {node.label!r} must cover the same words", offset)
+            raise self.error(f"all expansions of node {node.label!r} must cover the same words", offset)
         if tails in node.edges:
-            raise self.fail(f"all expansions of node {node.label!r} must be different", offset)
+            raise self.error(f"all expansions of node {node.label!r} must be different", offset)
         node.end = self.position
         node.edges.append(tails)
         self.position = node.start
 
 
 def read_parse(text: str) -> Parse:
-    """Parse a tree or packed forest. Raises `BracketError` if the notation is invalid."""
+    """Parse one tree or packed forest. Raises `BracketError` if the notation is invalid or text is empty."""
     reader = _Reader(text)
     position = 0
     end = len(text.rstrip(" \t"))
@@ -151,29 +154,30 @@ def read_parse(text: str) -> Parse:
         position = match.end()
         if label_due:
             if token is None:
-                raise reader.fail("expected a label after the opening bracket", offset)
-            reader.label(token, offset)
+                raise reader.error("expected a label after the opening bracket", offset)
+            reader.set_label(token, offset)
             label_due = False
         elif bracket == "(" or name is not None:
             if reader.nodes and not reader.opened:
-                raise reader.fail("expected one tree, got a second one", offset)
-            reader.opened.append(_Open("", reader.position, name))
+                raise reader.error("expected one tree, got a second one", offset)
+            reader.opened.append(_OpenBracket("", reader.position, name))
             label_due = True
         elif not reader.opened:
-            raise reader.fail("unexpected text outside the brackets" if token else "unexpected closing bracket", offset)
+            problem = "unexpected text outside the brackets" if token else "unexpected closing bracket"
+            raise reader.error(problem, offset)
         elif bracket == ")":
-            reader.close(offset)
+            reader.close_bracket(offset)
         else:
-            reader.word(token, offset)
+            reader.add_word(token, offset)
     if reader.opened:
-        raise reader.fail(f"{len(reader.opened)} unclosed bracket{'s' * (len(reader.opened) > 1)}", end)
+        raise reader.error(f"{len(reader.opened)} unclosed bracket{'s' * (len(reader.opened) > 1)}", end)
     if not reader.nodes:
         raise BracketError("expected a tree, got an empty text")
     return Parse(reader.words, reader.nodes)
 
 
 def write_parse(parse: Parse) -> str:
-    """Write a tree or packed forest in bracket notation. Inverse of `read_parse`."""
+    """Return a tree or packed forest in bracket notation. Inverse of `read_parse`."""
     uses = [0] * len(parse.nodes)
     for node in parse.nodes:
         for edge in node.edges:
@@ -204,13 +208,13 @@ def write_parse(parse: Parse) -> str:
     return "".join(pieces)
 
 
-def _parts(parse: Parse, node: TreeNode, edge: list[int]) -> Iterator[str | int]:
-    place = node.start
+def _words_and_children(parse: Parse, node: TreeNode, edge: list[int]) -> Iterator[str | int]:
+    position = node.start
     for tail in edge:
-        yield from parse.words[place : parse.nodes[tail].start]
+        yield from parse.words[position : parse.nodes[tail].start]
         yield tail
-        place = parse.nodes[tail].end
-    yield from parse.words[place : node.end]
+        position = parse.nodes[tail].end
+    yield from parse.words[position : node.end]
 
 
 def _expansions(parse: Parse, node: TreeNode) -> list[str | int]:
@@ -218,15 +222,15 @@ def _expansions(parse: Parse, node: TreeNode) -> list[str | int]:
     for edge in node.edges:
         if len(node.edges) > 1:
             items.append(f" ({_EXPANSION}")
-        for part in _parts(parse, node, edge):
-            items += (f" {part}",) if isinstance(part, str) else (" ", part)
+        for child in _words_and_children(parse, node, edge):
+            items += (f" {child}",) if isinstance(child, str) else (" ", child)
         if len(node.edges) > 1:
             items.append(")")
     return items
 
 
 def check_size(parse: Parse) -> None:
-    """Raise `ForestTooLargeError` if a forest, its largest tree or its sentence exceeds the limits."""
+    """Raise `ForestTooLargeError` if a forest, its largest tree or its sentence is too large to sample."""
     sizes: list[int] = []
     for node in parse.nodes:
         sizes.append(max(1 + sum(sizes[tail] for tail in edge) for edge in node.edges))
@@ -240,9 +244,9 @@ def check_size(parse: Parse) -> None:
 def pack(parses: Sequence[Parse]) -> Parse:
     """Pack several trees of one sentence (an n-best list) into a forest.
 
-    Merges nodes with the same label, span and height. The height is the number of nodes below with the same span. The
-    forest contains all trees and all combinations of their parts. Raises `BracketError` if sentences or root labels
-    differ, or without trees.
+    Merges nodes with the same label, span and height. The height is the number of nodes with the same span in the chain
+    below. The forest contains all trees, and all trees that combine their expansions. Raises `BracketError` if
+    sentences or root labels differ, or without trees.
     """
     if not parses:
         raise BracketError("expected at least one tree")
@@ -291,9 +295,9 @@ def pack(parses: Sequence[Parse]) -> Parse:
 
 
 def productions(parse: Parse) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield (node number, symbols) of each edge: node label, then child labels and NUL-prefixed words."""
+    """Yield (node index, symbols) of each edge: node label, then child labels and NUL-prefixed words."""
     for number, node in enumerate(parse.nodes):
         for edge in node.edges:
-            parts = _parts(parse, node, edge)
-            symbols = ["\0" + part if isinstance(part, str) else parse.nodes[part].label for part in parts]
+            children = _words_and_children(parse, node, edge)
+            symbols = ["\0" + child if isinstance(child, str) else parse.nodes[child].label for child in children]
             yield number, (node.label, *symbols)

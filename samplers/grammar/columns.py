@@ -35,7 +35,7 @@ def split_blobs(blobs: Blobs) -> list[bytes]:
 
 
 def slice_blobs(blobs: Blobs, first: int, last: int) -> Blobs:
-    """Return the strings from `first` to `last` - 1 as a view."""
+    """Return strings `first` to `last` - 1. The content is a view, not a copy."""
     offsets = blobs.offsets[first : last + 1]
     return Blobs(blobs.content[offsets[0] : offsets[-1]], offsets - offsets[0])
 
@@ -60,22 +60,22 @@ class Texts(NamedTuple):
         """Return all texts as strings."""
         return self.content.tobytes().decode().split("\n")[:-1]
 
-    def at(self, numbers: NDArray[np.int64]) -> list[str]:
-        """Return the texts with these numbers. Decodes all texts between the smallest and the largest number."""
-        if not len(numbers):
+    def at(self, indices: NDArray[np.int64]) -> list[str]:
+        """Return the texts with these indices. Decodes all texts between the smallest and the largest index."""
+        if not len(indices):
             return []
-        first, last = int(numbers.min()), int(numbers.max()) + 1
+        first, last = int(indices.min()), int(indices.max()) + 1
         start = self.offsets[first]
         between = Texts(self.content[start : self.offsets[last]], self.offsets[first : last + 1] - start).strings()
-        return [between[number] for number in (numbers - first).tolist()]
+        return [between[index] for index in (indices - first).tolist()]
 
-    def string(self, number: int) -> str:
+    def string(self, index: int) -> str:
         """Return one text as a string."""
-        return self.content[self.offsets[number] : self.offsets[number + 1] - 1].tobytes().decode()
+        return self.content[self.offsets[index] : self.offsets[index + 1] - 1].tobytes().decode()
 
 
 def join_texts(texts: Sequence[str]) -> Texts:
-    """Join texts without line feeds into a column."""
+    """Return texts, which must not contain line feeds, as a column."""
     return split_lines("".join(f"{text}\n" for text in texts).encode())
 
 
@@ -85,11 +85,11 @@ def split_lines(content: bytes) -> Texts:
     return Texts(letters, np.concatenate(([0], np.flatnonzero(letters == ord("\n")) + 1)))
 
 
-def concatenate_texts(parts: Sequence[Texts]) -> Texts:
-    """Concatenate columns of texts."""
-    shifts = np.cumsum([0, *(len(part.content) for part in parts)], dtype=np.int64)
-    ends = [part.offsets[1:] + shift for part, shift in zip(parts, shifts.tolist(), strict=False)]
+def concatenate_texts(columns: Sequence[Texts]) -> Texts:
+    """Concatenate columns of texts. Without columns, the result is an empty column."""
+    shifts = np.cumsum([0, *(len(column.content) for column in columns)], dtype=np.int64)
+    ends = [column.offsets[1:] + shift for column, shift in zip(columns, shifts.tolist(), strict=False)]
     return Texts(
-        np.concatenate([np.zeros(0, np.uint8), *(part.content for part in parts)]),
+        np.concatenate([np.zeros(0, np.uint8), *(column.content for column in columns)]),
         np.concatenate([np.zeros(1, np.int64), *ends]),
     )

@@ -1,7 +1,8 @@
 """Hashes of words, and keys and packed sizes of rules.
 
-A key computed from a rule's text equals the key that kernels compute incrementally. A word's hash depends only on its
-spelling and the store's salt, so that stores with the same salt have the same keys on every machine.
+A rule's key has 128 bits: two words, `high` from the hash of the source side, and `low` from both. A key computed from
+a rule's text equals the key that kernels compute incrementally. A word's hash depends only on its spelling and the
+store's salt, so that stores with the same salt have the same keys on every machine.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ from hierogram.samplers.grammar.rules import Rule, Side
 BASE = np.uint64(0xD1342543DE82EF95)
 """Base of a rule side's hash: a polynomial modulo 2^64 with the symbols' hashes as coefficients."""
 SOURCE_NONTERMINAL = np.uint64(0x8EBC6AF09C88C6E3)
-"""Hash of any nonterminal on the source side."""
+"""Hash of any unlabeled nonterminal on the source side."""
 TARGET_NONTERMINAL = np.uint64(0x589965CC75374CC3)
 TARGET_STEP = np.uint64(0xA0761D6478BD642F)
 """Hash step: target nonterminal k has the hash TARGET_NONTERMINAL + (k - 1) * TARGET_STEP."""
@@ -36,14 +37,14 @@ ALL_BITS = np.uint64(_WORD)
 
 
 def numbering() -> defaultdict[str, int]:
-    """Return a dictionary that numbers each new word when it is looked up, from 0."""
+    """Return an empty dictionary that numbers words from 0: looking up a new word adds it."""
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     return numbers
 
 
 def hash_words(words: Iterable[str], salt: int) -> NDArray[np.uint64]:
-    """Return the hash of each word under a salt, uint64[n]."""
+    """Return the hash of each word, uint64[n]. `salt` is an integer in [0, 2^64)."""
     salted = salt.to_bytes(8, "little")
     digests = b"".join(hashlib.blake2b(word.encode(), digest_size=8, salt=salted).digest() for word in words)
     return np.frombuffer(digests, "<u8").astype(np.uint64)
@@ -78,7 +79,7 @@ def rule_key(rule: Rule, salt: int) -> tuple[int, int]:
 
 
 def lexical_hashes(words: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the hashes uint64[n] of n sides without nonterminals. `words` int64[n, L] is padded with -1."""
+    """Return hashes uint64[n] of sides of word numbers int64[n, L], padded with -1, given hashes by word."""
     values = np.zeros(len(words), np.uint64)
     for column in words.T:
         filled = np.flatnonzero(column >= 0)
@@ -87,7 +88,7 @@ def lexical_hashes(words: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDAr
 
 
 def lexical_keys(source: NDArray[np.uint64], target: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the keys uint64[n, 2] of n rules without nonterminals, given side hashes (0 for empty sides)."""
+    """Return the keys uint64[n, 2] of rules without nonterminals, given `lexical_hashes` of both sides."""
     high = _mix(source)
     keys = np.stack((high, _mix(target + high)), axis=1) & ALL_BITS
     keys[~keys.any(axis=1), 1] = 1
@@ -114,7 +115,7 @@ class Matches(NamedTuple):
 
 
 def first_rows_by_key(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the first row with the same key for each row of `keys` uint64[n, 2], int64[n]."""
+    """Return, for each row of `keys` uint64[n, 2], the index of the first row with the same key, int64[n]."""
     high, low = np.ascontiguousarray(keys.T)
     order = np.argsort(high)
     begins = _begins(high[order])
@@ -136,12 +137,11 @@ def _begins(ordered: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 
 def match_keys(ours: NDArray[np.uint64], theirs: NDArray[np.uint64]) -> Matches:
-    """Match keys uint64[n, 2]. Keys of `ours` must be unique. Matches are sorted by row of `theirs`."""
+    """Match keys uint64[n, 2]. Keys of `ours` must be unique. Only the first of equal `theirs` matches."""
     firsts = first_rows_by_key(np.concatenate((ours, theirs)))
     of_theirs = firsts[len(ours) :]
     is_matched = of_theirs < len(ours)
     if np.bincount(of_theirs[is_matched]).max(initial=0) > 1:
-        # Only the first row of a repeated key in `theirs` matches.
         is_matched &= first_rows_by_key(theirs) == np.arange(len(theirs))
     missing = np.ones(len(ours), np.bool_)
     missing[of_theirs[is_matched]] = False
@@ -158,7 +158,7 @@ _MASK = np.uint64((1 << SIZE_BITS) - 1)
 
 
 def pack_size(length: Any, source_terminals: Any, target_terminals: Any) -> Any:
-    """Return the packed size of a rule, uint64. Arguments are numbers or arrays."""
+    """Return the packed size of a rule, uint64. Arguments are numbers or arrays, below 2^`SIZE_BITS`."""
     return (
         np.uint64(length)
         | (np.uint64(source_terminals) << _SOURCE_SHIFT)

@@ -1,4 +1,4 @@
-"""Grammar kinds of a store: inputs, rule notations, capabilities and message texts."""
+"""Kinds of grammar that a store can have: input, rule notation, capabilities and texts in messages."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,26 +27,27 @@ PAIRS, PARSES = "sentence pairs", "trees"
 
 @dataclass(frozen=True, slots=True)
 class WordSide:
-    """Rule side with words. `vocabulary` is the side of the pair whose vocabulary has these words.
+    """Side of a rule that contains words: SOURCE or TARGET.
 
-    `word` returns the word of a space-separated symbol, or None if the symbol is not a word.
+    `vocabulary` is the side of the pair, SOURCE or TARGET, whose vocabulary has these words. `parse_word` returns the
+    word in a symbol of the rule's text, which is separated by spaces, or None if the symbol is not a word.
     """
 
     side: str
     vocabulary: str
-    word: Callable[[str], str | None]
+    parse_word: Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class GrammarKind:
-    """Input, capabilities and messages of a kind of grammar. `kind` is its name in `Settings.grammar`."""
+    """Input, capabilities and messages of a kind of grammar. `name` is the value of `Settings.grammar`."""
 
-    kind: str
+    name: str
     # Name of a store's content in messages such as `a store of trees`.
     content: str
     # Input of a store: PAIRS or PARSES.
     input_kind: str
-    # Sides of a pair, and sides of a rule, that contain words.
+    # Sides of a pair (SOURCE, TARGET) and sides of a rule that contain words.
     pair_words: tuple[str, ...]
     rule_words: tuple[WordSide, ...]
     # Capabilities of the rules, such as `LINKS`.
@@ -57,10 +58,10 @@ class GrammarKind:
     max_side_words: int = MAX_SIDE_LENGTH
 
     def words_of_rule(self, source: str, target: str) -> Iterator[tuple[str, str]]:
-        """Yield each word of a rule as (vocabulary, word)."""
+        """Yield the words of a rule, given the texts of its sides, as (vocabulary: SOURCE or TARGET, word)."""
         for word_side in self.rule_words:
             for symbol in (source if word_side.side == SOURCE else target).split(" "):
-                if (word := word_side.word(symbol)) is not None:
+                if (word := word_side.parse_word(symbol)) is not None:
                     yield word_side.vocabulary, word
 
     @property
@@ -74,7 +75,7 @@ class GrammarKind:
         return f"{self.singular}s"
 
     def cannot(self, action: str) -> str:
-        """Return the message that a store of this kind cannot do an action."""
+        """Return the message that a store of this kind cannot do an action, such as `align`."""
         return f"a store of {self.content} cannot {action}"
 
 
@@ -107,11 +108,11 @@ GRAMMAR_KINDS: dict[str, GrammarKind] = {
         max_side_words=MAX_ITG_SIDE_LENGTH,
     ),
 }
-"""Grammar kinds by name."""
+"""Kinds of grammar by name."""
 
 
-def find_grammar_kind(kind: str) -> GrammarKind:
+def find_grammar_kind(name: str) -> GrammarKind:
     """Return the kind with this name. Raises `SamplerError` for an unknown name."""
-    if kind not in GRAMMAR_KINDS:
-        raise SamplerError(f"unknown kind of grammar {kind!r}: expected {', '.join(GRAMMAR_KINDS)}")
-    return GRAMMAR_KINDS[kind]
+    if name not in GRAMMAR_KINDS:
+        raise SamplerError(f"unknown kind of grammar {name!r}: expected {', '.join(GRAMMAR_KINDS)}")
+    return GRAMMAR_KINDS[name]

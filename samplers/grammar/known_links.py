@@ -14,16 +14,16 @@ class KnownLinks(NamedTuple):
     forbidden: frozenset[Link] = frozenset()
 
     def impose(self, links: Iterable[Link]) -> list[Link]:
-        """Return the links with the fixed links added and the forbidden links removed, sorted."""
+        """Return `links` plus the fixed links, without the forbidden links, sorted."""
         return sorted((set(links) | self.fixed) - self.forbidden)
 
     def without_fixed_words(self, links: Iterable[Link]) -> list[Link]:
-        """Return the items of `links` that share no word with a fixed link."""
+        """Return the links whose source word and target word have no fixed link."""
         source, target = {i for i, _ in self.fixed}, {j for _, j in self.fixed}
         return [(i, j) for i, j in links if i not in source and j not in target]
 
     def problem(self, source_words: int, target_words: int) -> str | None:
-        """Return the reason why a pair of these lengths cannot follow the corrections, or None if it can."""
+        """Return why a pair of these lengths cannot satisfy the corrections, or None if it can."""
         contradictory = sorted(self.fixed & self.forbidden)
         if contradictory:
             return f"the link {contradictory[0][0]}-{contradictory[0][1]} is both fixed and forbidden"

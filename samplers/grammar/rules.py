@@ -2,7 +2,7 @@
 
 A side is a tuple of symbols. Terminals are `str`. Nonterminals are `int`, numbered from 1 in source order. The notation
 `la [X,1] de ||| the [X,1] of` is also used by cdec and Joshua. A terminal that looks like a nonterminal or begins with
-a backslash is escaped by a backslash.
+a backslash is escaped by a backslash. The text of an empty side is empty.
 """
 
 import re
@@ -41,7 +41,7 @@ def escape_terminal(token: str) -> str:
 
 
 def unescape_terminal(symbol: str) -> str | None:
-    """Return the unescaped token of a rule text's symbol, or None for a nonterminal or an empty symbol."""
+    """Return the token written as a symbol of a rule's text. None for a nonterminal or an empty symbol."""
     if symbol.startswith("\\"):
         return symbol[1:]
     return None if not symbol or _NONTERMINAL.match(symbol) else symbol
@@ -70,9 +70,10 @@ def parse_side(text: str) -> Side:
 
 @dataclass(frozen=True, slots=True)
 class RuleUse:
-    """Use of a rule in a derivation. Sides are in the store's notation. Spans of words are half-open.
+    """Use of a rule in a derivation, with its spans in both sentences.
 
-    `children` has the index of the use at each nonterminal 1, 2, ….
+    Sides are texts in the notation of the store's kind of grammar. `children` has, for each nonterminal 1, 2, …, the
+    index of its use in the list of the derivation's uses.
     """
 
     source: str
@@ -91,7 +92,7 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> "Rule":
-        """Parse `source ||| target`. Raises `RuleNotationError` if the notation is invalid."""
+        """Parse `source ||| target`. Raises `RuleNotationError` if the notation or numbering is invalid."""
         sides = text.split(" ||| ")
         if len(sides) != 2:
             raise RuleNotationError(f"expected a rule `source ||| target`, got {text!r}")

@@ -38,9 +38,9 @@ SCHEDULES = {
 """Descriptions of the schedules."""
 
 UNIFORM = "uniform"
-"""Base distribution of tree fragments: P_M [CGB09]."""
+"""Base distribution of tree fragments with uniform expansions: P_M [CGB09]."""
 PCFG = "pcfg"
-"""Base distribution of tree fragments: P_C [CGB09]."""
+"""Base distribution of tree fragments with the treebank's relative frequencies: P_C [CGB09]."""
 BASES = (UNIFORM, PCFG)
 
 JOINED = "joined"

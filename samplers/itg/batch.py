@@ -1,4 +1,8 @@
-"""Sentence pairs as arrays: word numbers, and types of co-occurring word pairs and phrase pairs."""
+"""Sentence pairs as arrays: word numbers, and types of co-occurring word pairs and phrase pairs.
+
+A type is a pair of words or phrases that occurs in the batch. A cell is an occurrence: a source word and a target word
+of one sentence pair.
+"""
 
 from typing import NamedTuple
 
@@ -11,8 +15,8 @@ from hierogram.samplers.compiled.streams import mix
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.grammar.numbers import MAX_ITG_SIDE_LENGTH
 
-BINARY = 2
-"""Number of rules with children, which have the first rule numbers."""
+BINARY_TYPES = 2
+"""Number of rule types with children: X → [X X] and X → ⟨X X⟩, which have the first rule numbers."""
 _SMALLEST = 1 << 10
 _FREE = np.uint64(0)
 _ONE = np.uint64(1)
@@ -23,13 +27,14 @@ class Phrases(NamedTuple):
     """Q types of phrase pairs with up to `longest` words per side, other than word pairs."""
 
     longest: int
-    # int32[C (longest² - 1)]: type of the phrase pair that begins at each cell, by `phrase_offset` - 1, or -1 if it
-    # would cross the end of a sentence. Types of phrase pairs follow the types of word pairs.
+    # int32[C (longest² - 1)]: type of the phrase pair of each size that begins at each cell, or -1 if it would cross
+    # the end of a sentence. The sizes of a cell are ordered by `phrase_offset` - 1. Types of phrase pairs follow the
+    # types of word pairs.
     types: NDArray[np.int32]
     # int8[Q, 2]: source and target length of each type.
     sizes: NDArray[np.int8]
-    # int64[Q, 4]: one occurrence of each type. Columns: index of the first source word, index of the first target word,
-    # index of the first cell, and difference between the cells of adjacent source words.
+    # int64[Q, 4]: one occurrence of each type. Columns: index of the first source word and of the first target word in
+    # the batch, index of the first cell, and difference between the cells of adjacent source words.
     first: NDArray[np.int64]
 
 
@@ -42,7 +47,8 @@ class ItgBatch(NamedTuple):
     # int32[M], int64[P + 1]: the same for target words.
     target: NDArray[np.int32]
     target_offset: NDArray[np.int64]
-    # int64[P + 1], int32[C]: first cell of each pair, and type of each cell. A pair has a row of cells per source word.
+    # int64[P + 1], int32[C]: first cell of each sentence pair, and type of each cell. A sentence pair has a row of
+    # cells for each source word.
     cell_offset: NDArray[np.int64]
     types: NDArray[np.int32]
     # int32[T]: source word and target word of each type.
@@ -90,36 +96,36 @@ def _enlarge(keys, numbers, capacity):
 def _number_types(source, source_offset, target, target_offset, types):
     keys, numbers = np.zeros(_SMALLEST, np.uint64), np.zeros(_SMALLEST, np.int32)
     words = np.zeros((_SMALLEST, 2), np.int32)
-    taken = at = 0
+    distinct = cell = 0
     for pair in range(len(source_offset) - 1):
         for i in range(source_offset[pair], source_offset[pair + 1]):
             for x in range(target_offset[pair], target_offset[pair + 1]):
                 key = (np.uint64(source[i]) << _SHIFT | np.uint64(target[x])) + _ONE
                 slot = find_key(keys, mix(key), key)
                 if keys[slot] == _FREE:
-                    if 2 * (taken + 1) > len(keys):
+                    if 2 * (distinct + 1) > len(keys):
                         keys, numbers = _enlarge(keys, numbers, 2 * len(keys))
                         larger = np.zeros((len(keys), 2), np.int32)
-                        larger[:taken] = words[:taken]
+                        larger[:distinct] = words[:distinct]
                         words = larger
                         slot = find_key(keys, mix(key), key)
-                    keys[slot], numbers[slot] = key, taken
-                    words[taken, 0], words[taken, 1] = source[i], target[x]
-                    taken += 1
-                types[at] = numbers[slot]
-                at += 1
-    return words[:taken].copy()
+                    keys[slot], numbers[slot] = key, distinct
+                    words[distinct, 0], words[distinct, 1] = source[i], target[x]
+                    distinct += 1
+                types[cell] = numbers[slot]
+                cell += 1
+    return words[:distinct].copy()
 
 
 @njit_inline
-def first_pair(batch):
+def first_pair_rule(batch):
     """Return the rule number of the first type of word pairs."""
-    return BINARY + batch.source_words + batch.target_words
+    return BINARY_TYPES + batch.source_words + batch.target_words
 
 
 @njit_inline
 def phrase_offset(longest, height, width):
-    """Return the offset of a word pair or phrase pair by its size among the pairs that begin at one cell."""
+    """Return the index of a size among all sizes of pairs that begin at one cell. Word pairs have 0."""
     return (height - 1) * longest + width - 1
 
 
@@ -212,7 +218,7 @@ def make_batch(
     pairs: NDArray[np.int64] | None = None,
     longest_phrase: int = 1,
 ) -> ItgBatch:
-    """Return a batch of sentence pairs.
+    """Return a batch of sentence pairs, given their word numbers and offsets as in `ItgBatch`.
 
     `pairs` int64[P] are keys of random streams, by default 0, 1, …. Phrases have up to `longest_phrase` words per side.
     Raises `AlignmentInputError` if a sentence is too long, or a batch with phrases has too many words.

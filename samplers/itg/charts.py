@@ -1,6 +1,8 @@
 """Full ITG charts: inside sums of all cells, and sampled derivations [Wu 1997].
 
-A chart has one matrix of target spans per source span. Sums over splits are products of upper triangular matrices.
+A cell is a source span [i, j) with a target span [x, y). Its inside sum is the total weight of its derivations. A chart
+is a float64 array with one matrix of target spans per source span. Sums over splits are products of upper triangular
+matrices.
 """
 
 from typing import NamedTuple
@@ -22,7 +24,7 @@ from hierogram.samplers.itg.derivations import (
 )
 
 
-class Weights(NamedTuple):
+class RuleWeights(NamedTuple):
     """Linear weights of rules for n by m words, or items of a local move. 0 for pruned emissions."""
 
     # float64[n, m, L²]: weight of the emission of each word pair and phrase pair that begins at a source word and a
@@ -31,14 +33,14 @@ class Weights(NamedTuple):
     # float64[n], float64[m]: weight of the null emission of each word, including the weight of its rule type.
     source_nulls: NDArray[np.float64]
     target_nulls: NDArray[np.float64]
-    # float64[5]: weight of each rule type.
+    # float64[5]: weight of each rule type. Derivations use only the weights of `STRAIGHT` and `INVERTED`.
     rules: NDArray[np.float64]
-    # int64[3]: n, m, and the maximum phrase length L.
+    # int64[3]: n, m, and the maximum phrase length L. n and m are only set for full charts.
     size: NDArray[np.int64]
 
 
 class SampledDerivation(NamedTuple):
-    """Sampled derivation in preorder, and scratch memory."""
+    """Sampled derivation, and scratch memory."""
 
     # uint8[nodes], int32[nodes]: rules in preorder, and first source word and first target word of each rule.
     rules: NDArray[np.uint8]
@@ -48,10 +50,10 @@ class SampledDerivation(NamedTuple):
     stack: NDArray[np.int32]
 
 
-def make_weights(n: int, m: int, longest_phrase: int) -> Weights:
-    """Allocate weights for pairs of up to n source and m target words."""
+def make_weights(n: int, m: int, longest_phrase: int) -> RuleWeights:
+    """Allocate weights for pairs of up to n source and m target words. The caller sets n and m in `size`."""
     pairs, size = np.zeros((n, m, longest_phrase**2)), np.array([0, 0, longest_phrase])
-    return Weights(pairs, np.zeros(n), np.zeros(m), np.zeros(RULE_TYPES), size)
+    return RuleWeights(pairs, np.zeros(n), np.zeros(m), np.zeros(RULE_TYPES), size)
 
 
 @njit_inline
@@ -87,7 +89,7 @@ def _matrix(i, j, m):
 
 @njit
 def _multiply(chart, left, right, to, weight, m):
-    """Add `weight` · left · right to matrix `to`, given offsets of upper triangular matrices in `chart`."""
+    """Add `weight` · left · right to `to`. Arguments are offsets of upper triangular matrices in `chart`."""
     for x in range(m + 1):
         for z in range(x, m + 1):
             value = weight * chart[left + x * (m + 1) + z]
@@ -145,9 +147,10 @@ def _inside(chart, weights, i, j, x, y):
 
 @njit
 def split_cell(full_chart, cell, u):
-    """Draw the rule and split (rule, k, z) of a cell by uniform u. `full_chart` is (chart, weights).
+    """Draw the rule and the split point (rule, k, z) of `cell` (i, j, x, y) with the uniform number u.
 
-    The candidates are the emission, then straight splits, then inverted splits by source and target position.
+    `full_chart` is (chart, weights), with the sums of `sum_inside`. The candidates are the emission, for which (k, z)
+    is (i, x), then straight splits, then inverted splits by source and target position. The inside sum must be above 0.
     """
     chart, weights = full_chart
     i, j, x, y = cell
@@ -173,9 +176,9 @@ def split_cell(full_chart, cell, u):
 
 
 @njit_inline
-def draw_derivation(split, chart, size, stream_state, nodes):
+def draw_derivation(split, chart, size, stream_state, drawn):
     """Draw a derivation of `size` (n, m) by `split`, such as `split_cell`. Returns (length, state)."""
-    stack = nodes.stack
+    stack = drawn.stack
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, size[0], 0, size[1]
     depth, length = 1, 0
     while depth > 0:
@@ -184,7 +187,7 @@ def draw_derivation(split, chart, size, stream_state, nodes):
         x, y = np.int64(stack[depth, 2]), np.int64(stack[depth, 3])
         stream_state = advance(stream_state)
         rule, k, z = split(chart, (i, j, x, y), uniform(stream_state))
-        nodes.rules[length], nodes.source[length], nodes.target[length] = rule, i, x
+        drawn.rules[length], drawn.source[length], drawn.target[length] = rule, i, x
         length += 1
         if rule in (STRAIGHT, INVERTED):
             # Push the right child first, because the left child is drawn first.
@@ -199,7 +202,7 @@ def draw_derivation(split, chart, size, stream_state, nodes):
 
 @njit
 def scale_emissions(emissions, n, m, scale):
-    """Multiply each emission by the factors of its words in `scale` float64[n + m]."""
+    """Multiply each emission by the factors of its words in `scale` float64[n + m], source words first."""
     longest = emissions.size[2]
     for x in range(m):
         emissions.target_nulls[x] *= scale[n + x]

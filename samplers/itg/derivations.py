@@ -1,8 +1,9 @@
-"""ITG derivations as rule strings in preorder, and the spans of their nodes.
+"""ITG derivations as strings of rule codes in preorder, and the spans of their nodes.
 
 A derivation of n source and m target words has up to 2 (n + m) - 1 rules. In preorder, a node is followed by the
-subtree of its left child, then of its right child. Left and right are in source order. A rule is numbered by its type,
-or by the two lengths of a phrase pair.
+subtree of its left child, then of its right child. Left and right are in source order. The code of a rule is its type,
+or for a phrase pair `phrase_rule` of both lengths. Codes do not identify words, unlike the rule numbers of
+`hierogram.samplers.itg.model`.
 """
 
 from typing import NamedTuple
@@ -17,20 +18,24 @@ from hierogram.samplers.grammar.numbers import MAX_ITG_PHRASE_LENGTH
 from hierogram.samplers.itg.batch import ItgBatch
 
 STRAIGHT, INVERTED, PAIR, SOURCE_NULL, TARGET_NULL = range(5)
-"""Rule types: X → [X X], ⟨X X⟩, f/e, f/ε, ε/e."""
+"""Rule types: X → [X X], ⟨X X⟩, f/e, f/ε, ε/e. Codes from `PAIR` on are emissions."""
 RULE_TYPES = 5
 
 _PHRASE_BASE = MAX_ITG_PHRASE_LENGTH
-"""The rule of a phrase pair of s source and t target words has the number `_PHRASE_BASE` * s + t."""
+"""The rule of a phrase pair of s source and t target words has the code `_PHRASE_BASE` * s + t."""
 _FIRST_PHRASE, _LAST_PHRASE = _PHRASE_BASE + 2, _PHRASE_BASE * _PHRASE_BASE + _PHRASE_BASE
 
 NODE = np.dtype([(name, np.int16) for name in ("rule", "i", "j", "x", "y", "size", "right")])
-"""Node in preorder: spans [i, j) and [x, y), subtree `size`, and `right` child. The left is next."""
+"""Node of a derivation in preorder: rule code, source span [i, j), and target span [x, y).
+
+`size` is the number of nodes of its subtree. `right` is the index of its right child, or 0 for an emission. The left
+child is the next node.
+"""
 
 
 @njit_inline
 def source_words(rule):
-    """Return the number of source words of an emission."""
+    """Return the number of source words that an emission emits."""
     if rule > TARGET_NULL:
         return (rule - 1) // _PHRASE_BASE
     return 0 if rule == TARGET_NULL else 1
@@ -38,7 +43,7 @@ def source_words(rule):
 
 @njit_inline
 def target_words(rule):
-    """Return the number of target words of an emission."""
+    """Return the number of target words that an emission emits."""
     if rule > TARGET_NULL:
         return (rule - 1) % _PHRASE_BASE + 1
     return 0 if rule == SOURCE_NULL else 1
@@ -46,7 +51,7 @@ def target_words(rule):
 
 @njit_inline
 def phrase_rule(height, width):
-    """Return the rule that emits `height` source and `width` target words."""
+    """Return the code of the rule that emits `height` source and `width` target words, both at least 1."""
     return PAIR if height == 1 and width == 1 else _PHRASE_BASE * height + width
 
 
@@ -57,7 +62,7 @@ def rule_type(rule):
 
 
 class Derivations(NamedTuple):
-    """Derivations of P pairs. Pair k has the rules `rules[offset[k] : offset[k] + length[k]]`."""
+    """Derivations of P pairs. Pair k has the codes `rules[offset[k] : offset[k] + length[k]]`, or none."""
 
     rules: NDArray[np.uint8]
     offset: NDArray[np.int64]
@@ -69,7 +74,7 @@ class Derivations(NamedTuple):
 
 
 def empty_derivations(batch: ItgBatch) -> Derivations:
-    """Allocate memory for a derivation of each pair."""
+    """Allocate derivations of a batch, in which no pair has a derivation yet."""
     words = np.diff(batch.source_offset) + np.diff(batch.target_offset)
     offset = np.zeros(batch.size + 1, np.int64)
     np.cumsum(np.maximum(2 * words - 1, 0), out=offset[1:])
@@ -82,7 +87,7 @@ def longest_derivation(derivations: Derivations) -> int:
 
 
 @njit
-def lay_out(rules, length, nodes):
+def build_nodes(rules, length, nodes):
     """Write a derivation's nodes. Returns False if the rules are not one nonempty derivation."""
     depth = 0
     # Loop from the end, since sizes depend on children. Until the second loop, `j` and `y` are numbers of words.
@@ -130,9 +135,9 @@ def lay_out(rules, length, nodes):
 
 
 @njit
-def lay_out_pair(batch, pair, rules, length, nodes):
+def build_pair_nodes(batch, pair, rules, length, nodes):
     """Write a derivation's nodes. Returns False unless it derives the pair with phrases of valid length."""
-    if not lay_out(rules, length, nodes):
+    if not build_nodes(rules, length, nodes):
         return False
     if nodes[0]["j"] != batch.source_offset[pair + 1] - batch.source_offset[pair]:
         return False
@@ -146,15 +151,15 @@ def lay_out_pair(batch, pair, rules, length, nodes):
 
 
 def list_nodes(derivations: Derivations, pair: int) -> NDArray[np.void]:
-    """Return the nodes of the derivation of a pair in preorder, NODE[length]."""
+    """Return the nodes of a pair's derivation in preorder, NODE[length]."""
     nodes = np.zeros(int(derivations.length[pair]), NODE)
-    lay_out(derivations.rules[derivations.offset[pair] :], len(nodes), nodes)
+    build_nodes(derivations.rules[derivations.offset[pair] :], len(nodes), nodes)
     return nodes
 
 
 @njit_allocating
 def encode(derivations: Derivations) -> Blobs:
-    """Return the derivation of each pair as bytes, one per rule."""
+    """Return the derivation of each pair as bytes, one per rule. Inverse of `decode`."""
     offsets = np.zeros(len(derivations.length) + 1, np.int64)
     content = np.empty(derivations.length.sum(), np.uint8)
     for pair in range(len(derivations.length)):
@@ -179,11 +184,11 @@ def _unpack(batch, offsets, content, derivations, nodes, wrong):
         m = batch.target_offset[pair + 1] - batch.target_offset[pair]
         if length == 0 and n + m == 0:
             continue
-        wrong[pair] = not lay_out_pair(batch, pair, derivations.rules[first:], length, nodes)
+        wrong[pair] = not build_pair_nodes(batch, pair, derivations.rules[first:], length, nodes)
 
 
 def decode(batch: ItgBatch, blobs: Blobs) -> Derivations:
-    """Decode the output of `encode`. Raises `DerivationError` if bytes do not derive their pair."""
+    """Decode the output of `encode`. Raises `DerivationError` if bytes are not a derivation of their pair."""
     derivations = empty_derivations(batch)
     nodes = np.zeros(longest_derivation(derivations), NODE)
     wrong = np.zeros(batch.size, np.bool_)

@@ -3,6 +3,9 @@
 A move selects up to three subtrees (*pieces*) below a node: one child of the node, and both children of the other
 child. It resamples the rules above the pieces among all derivations of the pieces. Words of a piece that is a leaf may
 then be emitted differently, as single words or in phrases. If the node is a leaf, it is the only piece.
+
+The move draws from a full chart of *items*: the words of leaves, and the other pieces. Rule weights are frozen during
+the draw, and a Metropolis–Hastings step corrects this.
 """
 
 from typing import NamedTuple
@@ -12,10 +15,10 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, uniform
-from hierogram.samplers.itg.batch import first_pair, phrase_offset, phrase_type
+from hierogram.samplers.itg.batch import first_pair_rule, phrase_offset, phrase_type
 from hierogram.samplers.itg.charts import (
+    RuleWeights,
     SampledDerivation,
-    Weights,
     draw_derivation,
     make_sampled_derivation,
     make_weights,
@@ -29,7 +32,7 @@ from hierogram.samplers.itg.derivations import (
     SOURCE_NULL,
     STRAIGHT,
     TARGET_NULL,
-    lay_out,
+    build_nodes,
     source_words,
     target_words,
 )
@@ -57,7 +60,7 @@ class LocalMove(NamedTuple):
     """Scratch memory of the local sampler."""
 
     # Rule weights of the items, their full chart (`itg.charts.sum_inside`), and their sampled derivation.
-    items: Weights
+    items: RuleWeights
     chart: NDArray[np.float64]
     drawn: SampledDerivation
     # int32[3]: root node of each piece, in source order.
@@ -66,9 +69,9 @@ class LocalMove(NamedTuple):
     # not a leaf. Column 0: root node of the piece, or `_WORD`. Column 1: position of the first word.
     source: NDArray[np.int32]
     target: NDArray[np.int32]
-    # int32[8, 3]: rules that the move removes. Columns: rule, first source word, first target word.
+    # int32[8, 3]: rules that the move removes. Columns: rule code, first source word, first target word.
     old: NDArray[np.int32]
-    # NODE[nodes], uint8[nodes + 1]: nodes of the current derivation, and rules of the new subtree.
+    # NODE[nodes], uint8[nodes + 1]: nodes of the current derivation, and rule codes of the new subtree.
     nodes: NDArray[np.void]
     rules: NDArray[np.uint8]
 
@@ -91,7 +94,11 @@ def make_local_move(longest: int, longest_phrase: int) -> LocalMove:
 
 @njit
 def _select_pieces(local, at, side):
-    """Select a leaf, or a node's children, the left (`side` 0) or right one opened. Returns their number."""
+    """Select the pieces of a move at node `at`. Returns their number.
+
+    A leaf is its only piece. Otherwise the pieces are a child of the node, and the children of the other child: the
+    left child if `side` is 0, or else the right one. If this child is a leaf, it is a piece itself.
+    """
     nodes, pieces = local.nodes, local.pieces
     if nodes[at]["rule"] >= PAIR:
         pieces[0] = at
@@ -111,7 +118,7 @@ def _select_pieces(local, at, side):
 
 @njit
 def _list_items(local, pieces):
-    """List the items of the pieces. Returns the numbers of source items and target items."""
+    """List the items of the pieces by position. Returns the numbers of source items and target items."""
     sources = targets = 0
     for number in range(pieces):
         piece = local.pieces[number]
@@ -167,7 +174,7 @@ def _weigh_pairs_at(batch, pair, base, counts, local, p, q, scale):
         for t in range(1, min(longest, items.size[1] - q) + 1):
             if target[q + t - 1, 0] != _WORD:
                 break
-            number = first_pair(batch) + np.int64(phrase_type(batch, pair, source[p, 1], target[q, 1], s, t))
+            number = first_pair_rule(batch) + np.int64(phrase_type(batch, pair, source[p, 1], target[q, 1], s, t))
             mass = emission_mass(batch, base, PAIR, number)
             items.pairs[p, q, phrase_offset(longest, s, t)] = scale * (counts.uses[number] + mass)
 
@@ -226,7 +233,7 @@ def _add_old(batch, pair, base, counts, local, number):
 
 @njit
 def _add_new(batch, pair, base, counts, local, length, change):
-    """Count the drawn rules and return a product like `_add_old`, or remove them if `change` is -1."""
+    """Count the drawn rules if `change` is 1, or remove them from the counts if it is -1."""
     drawn = local.drawn
     ratio = 1.0
     for k in range(length):
@@ -294,7 +301,7 @@ def _replace(local, rules, length, at, sampled_length):
 
 @njit
 def _move(batch, pair, base, counts, local, at, side, stream_state):
-    """Resample the rules above a node's pieces. Returns (new rule count or 0 if rejected, stream state)."""
+    """Resample the rules above a node's pieces, and update the counts."""
     pieces = _select_pieces(local, at, side)
     size = _list_items(local, pieces)
     local.items.size[0], local.items.size[1] = size
@@ -330,7 +337,7 @@ def resample_locally(batch, pair, state, local, stream_state):
     length = np.int64(derivations.length[pair])
     moves = len(rules)
     accepted = 0
-    lay_out(rules, length, local.nodes)
+    build_nodes(rules, length, local.nodes)
     for _ in range(moves):
         stream_state = advance(stream_state)
         node = np.int64(uniform(stream_state) * moves)
@@ -343,6 +350,6 @@ def resample_locally(batch, pair, state, local, stream_state):
             if sampled_length > 0:
                 accepted += 1
                 length = _replace(local, rules, length, node, sampled_length)
-                lay_out(rules, length, local.nodes)
+                build_nodes(rules, length, local.nodes)
     derivations.length[pair] = length
     return accepted

@@ -1,7 +1,8 @@
 """Model of ITG derivations: rule types, emissions by Dirichlet processes, and their bases [BC10 §1].
 
-Each rule of a batch has a number. The order is straight, inverted, null emissions of distinct source words and target
-words, types of word pairs, then types of phrase pairs.
+Each of the R distinct rules of a batch has a number. The order is straight, inverted, null emissions of distinct source
+words and target words, types of word pairs, then types of phrase pairs. `kind` is the type of an emission: `PAIR` (also
+of phrase pairs), `SOURCE_NULL` or `TARGET_NULL`.
 
 docs/model.md, section 7, has the equations of the model (DeNero, Bouchard-Côté & Klein 2008). P_f, P_e and the
 strengths can be resampled after each sweep, given the derivations [Teh et al. 2006 §5.3; Neal 2003].
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, draw_gamma, draw_tables, mix, slice_sample, stream, uniform
-from hierogram.samplers.itg.batch import BINARY, ItgBatch, first_pair, phrase_offset, phrase_type
+from hierogram.samplers.itg.batch import BINARY_TYPES, ItgBatch, first_pair_rule, phrase_offset, phrase_type
 from hierogram.samplers.itg.derivations import (
     PAIR,
     RULE_TYPES,
@@ -45,7 +46,7 @@ class ItgSettings:
     - `slice_shape`: parameter a. An emission of probability p outside the derivation survives with probability p^a, so
       smaller values prune less.
     - `long_shape`: parameter a for pairs whose full chart needs more than `short_chart` combinations of two cells (by
-      default from 41 words per side on). By default equal to `slice_shape`, as Beta slices require.
+      default from 41 words per side on). None: equal to `slice_shape`, as Beta slices require.
     - `strengths`: initial strengths of word and phrase pairs, source nulls, target nulls, P_f and P_e (indices
       `PAIR_STRENGTH` to `TARGET_STRENGTH`).
     - `sampled_strengths`: True if the strengths are resampled after each sweep.
@@ -63,6 +64,7 @@ class ItgSettings:
 
 
 ITERATIONS = 10
+"""Number of EM iterations of Model 1."""
 SMOOTHING = 0.01
 """Weight of the uniform distribution over the vocabulary in each translation probability."""
 
@@ -107,20 +109,20 @@ def _train(
     given, words = batch.type_target, batch.source_words
     if from_source:
         given, words = batch.type_source, batch.target_words
-    favored = np.zeros(len(given)) if prior is None else prior
-    p, null = np.full(len(given), 1.0 / max(words, 1)) + favored, np.full(words, 1.0 / max(words, 1))
+    prior_counts = np.zeros(len(given)) if prior is None else prior
+    p, null = np.full(len(given), 1.0 / max(words, 1)) + prior_counts, np.full(words, 1.0 / max(words, 1))
     for _ in range(ITERATIONS):
-        expected, expected_null = favored.copy(), np.zeros(words)
+        expected, expected_null = prior_counts.copy(), np.zeros(words)
         _expect(batch, from_source, p, null, expected, expected_null)
         totals = np.bincount(given, expected)
         p = expected / np.maximum(totals[given], 1e-300)
         null = expected_null / max(expected_null.sum(), 1e-300)
-    uniform = SMOOTHING / max(words, 1)
-    return (1 - SMOOTHING) * p + uniform, (1 - SMOOTHING) * null + uniform
+    smoothed = SMOOTHING / max(words, 1)
+    return (1 - SMOOTHING) * p + smoothed, (1 - SMOOTHING) * null + smoothed
 
 
 def train_model1(batch: ItgBatch, prior: NDArray[np.float64] | None = None) -> Model1:
-    """Train Model 1 in both directions.
+    """Train Model 1 on a batch in both directions.
 
     `prior` float64[T] is added to the expected count of each type in each iteration, and to the initial probability.
     """
@@ -143,7 +145,7 @@ class Base(NamedTuple):
 
 
 class ItgCounts(NamedTuple):
-    """Numbers of uses: int32[R] of each rule by number, and int64[5] of each rule type."""
+    """Numbers of uses in all derivations: int32[R] by rule number, and int64[5] by rule type."""
 
     uses: NDArray[np.int32]
     rules: NDArray[np.int64]
@@ -170,15 +172,16 @@ def _weigh_phrases(batch, model1, lengths, lexical):
 
 
 def make_base(batch: ItgBatch, model1: Model1, settings: ItgSettings) -> Base:
-    """Return the initial base distributions. P_f and P_e are relative word frequencies."""
+    """Return the initial base distributions, with P_f and P_e as relative word frequencies."""
     # The length of a phrase has a geometric distribution, truncated at the longest phrase.
     lengths = settings.phrase_end * (1.0 - settings.phrase_end) ** np.arange(batch.phrases.longest)
     lengths = np.sqrt(lengths / lengths.sum())
     words = lengths[0] ** 2 * np.sqrt(model1.source * model1.target)
+    nulls = np.sqrt(model1.null_source), np.sqrt(model1.null_target)
     phrases = np.empty(len(batch.phrases.sizes))
     _weigh_phrases(batch, model1, lengths, phrases)
     return Base(
-        np.concatenate([np.zeros(BINARY), np.sqrt(model1.null_source), np.sqrt(model1.null_target), words, phrases]),
+        np.concatenate([np.zeros(BINARY_TYPES), *nulls, words, phrases]),
         np.sqrt(np.bincount(batch.source, minlength=batch.source_words) / max(len(batch.source), 1)),
         np.sqrt(np.bincount(batch.target, minlength=batch.target_words) / max(len(batch.target), 1)),
         np.array(settings.strengths),
@@ -187,7 +190,7 @@ def make_base(batch: ItgBatch, model1: Model1, settings: ItgSettings) -> Base:
 
 @njit
 def _phrase_mass(batch, base, number):
-    q = number - first_pair(batch) - len(batch.type_source)
+    q = number - first_pair_rule(batch) - len(batch.type_source)
     mass = base.strengths[PAIR_STRENGTH] * base.lexical[number]
     for at in range(batch.phrases.first[q, 0], batch.phrases.first[q, 0] + batch.phrases.sizes[q, 0]):
         mass *= base.source[batch.source[at]]
@@ -198,13 +201,13 @@ def _phrase_mass(batch, base, number):
 
 @njit_inline
 def emission_mass(batch, base, kind, number):
-    """Return α times the base probability of an emission, given its rule type and its rule number."""
+    """Return α times the base probability of the emission with this rule number and kind, linear."""
     mass = base.strengths[kind - PAIR] * base.lexical[number]
     if kind == SOURCE_NULL:
-        return mass * base.source[number - BINARY]
+        return mass * base.source[number - BINARY_TYPES]
     if kind == TARGET_NULL:
-        return mass * base.target[number - BINARY - batch.source_words]
-    pair_type = number - first_pair(batch)
+        return mass * base.target[number - BINARY_TYPES - batch.source_words]
+    pair_type = number - first_pair_rule(batch)
     if pair_type >= len(batch.type_source):
         return _phrase_mass(batch, base, number)
     return mass * base.source[batch.type_source[pair_type]] * base.target[batch.type_target[pair_type]]
@@ -212,12 +215,12 @@ def emission_mass(batch, base, kind, number):
 
 @njit_inline
 def emission_range(batch, kind):
-    """Return the first rule number of a type of emissions, and the end of its rule numbers."""
+    """Return the half-open range of the rule numbers of a kind of emissions."""
     if kind == SOURCE_NULL:
-        return BINARY, BINARY + batch.source_words
+        return BINARY_TYPES, BINARY_TYPES + batch.source_words
     if kind == TARGET_NULL:
-        return BINARY + batch.source_words, first_pair(batch)
-    return first_pair(batch), first_pair(batch) + len(batch.type_source) + len(batch.phrases.sizes)
+        return BINARY_TYPES + batch.source_words, first_pair_rule(batch)
+    return first_pair_rule(batch), first_pair_rule(batch) + len(batch.type_source) + len(batch.phrases.sizes)
 
 
 @njit_inline
@@ -226,29 +229,29 @@ def rule_number(batch, pair, rule, i, x):
     if rule < PAIR:
         return np.int64(rule)
     if rule == SOURCE_NULL:
-        return BINARY + np.int64(batch.source[batch.source_offset[pair] + i])
+        return BINARY_TYPES + np.int64(batch.source[batch.source_offset[pair] + i])
     if rule == TARGET_NULL:
-        return BINARY + batch.source_words + np.int64(batch.target[batch.target_offset[pair] + x])
-    return first_pair(batch) + np.int64(phrase_type(batch, pair, i, x, source_words(rule), target_words(rule)))
+        return BINARY_TYPES + batch.source_words + np.int64(batch.target[batch.target_offset[pair] + x])
+    return first_pair_rule(batch) + np.int64(phrase_type(batch, pair, i, x, source_words(rule), target_words(rule)))
 
 
 @njit_inline
 def count_rule(batch, pair, counts, rule, i, x, change):
-    """Add `change` to the counts of a rule. An emission begins at source word i and target word x."""
+    """Add `change` to the counts of a rule. The arguments are as in `rule_number`."""
     counts.rules[rule_type(rule)] += change
     counts.uses[rule_number(batch, pair, rule, i, x)] += change
 
 
 @njit
 def count_derivation(batch, pair, nodes, length, counts, change):
-    """Add `change` to the counts of each rule of a derivation."""
+    """Add `change` to the counts of each rule of a derivation, given its nodes."""
     for at in range(length):
         count_rule(batch, pair, counts, np.int64(nodes[at]["rule"]), nodes[at]["i"], nodes[at]["x"], change)
 
 
 @njit_inline
 def rule_mass(counts):
-    """Return the denominator of rule type probabilities: the number of rules plus all type priors."""
+    """Return the denominator of rule type probabilities: the number of rule uses plus all type priors."""
     total = RULE_TYPES * TYPE_PRIOR
     for rule in range(RULE_TYPES):
         total += counts.rules[rule]
@@ -268,7 +271,7 @@ def _weigh_pair_phrases(batch, pair, base, counts, scale, weights):
                 pair_type = batch.phrases.types[cell]
                 weights.pairs[i, x, shape + 1] = 0.0
                 if pair_type >= 0:
-                    number = first_pair(batch) + np.int64(pair_type)
+                    number = first_pair_rule(batch) + np.int64(pair_type)
                     mass = _phrase_mass(batch, base, number)
                     weights.pairs[i, x, shape + 1] = scale * (counts.uses[number] + mass)
                 cell += 1
@@ -276,7 +279,7 @@ def _weigh_pair_phrases(batch, pair, base, counts, scale, weights):
 
 @njit
 def weigh_rules(batch, pair, base, counts, weights):
-    """Set `weights` to the probabilities of all rules of a pair under the current counts."""
+    """Set `weights` to the probabilities of a pair's rules. The counts must exclude its derivation."""
     s, t = batch.source_offset[pair], batch.target_offset[pair]
     height, width = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
     total = rule_mass(counts)
@@ -287,7 +290,7 @@ def weigh_rules(batch, pair, base, counts, weights):
     for i in range(height):
         mass = base.strengths[PAIR_STRENGTH] * base.source[batch.source[s + i]]
         for x in range(width):
-            number = first_pair(batch) + np.int64(batch.types[cell + x])
+            number = first_pair_rule(batch) + np.int64(batch.types[cell + x])
             base_mass = mass * base.lexical[number] * base.target[batch.target[t + x]]
             weights.pairs[i, x, 0] = scale * (counts.uses[number] + base_mass)
         cell += width
@@ -295,17 +298,17 @@ def weigh_rules(batch, pair, base, counts, weights):
         _weigh_pair_phrases(batch, pair, base, counts, scale, weights)
     scale = weights.rules[SOURCE_NULL] / (counts.rules[SOURCE_NULL] + base.strengths[SOURCE_NULL_STRENGTH])
     for i in range(height):
-        number = BINARY + np.int64(batch.source[s + i])
+        number = BINARY_TYPES + np.int64(batch.source[s + i])
         weights.source_nulls[i] = scale * (counts.uses[number] + emission_mass(batch, base, SOURCE_NULL, number))
     scale = weights.rules[TARGET_NULL] / (counts.rules[TARGET_NULL] + base.strengths[TARGET_NULL_STRENGTH])
     for x in range(width):
-        number = BINARY + batch.source_words + np.int64(batch.target[t + x])
+        number = BINARY_TYPES + batch.source_words + np.int64(batch.target[t + x])
         weights.target_nulls[x] = scale * (counts.uses[number] + emission_mass(batch, base, TARGET_NULL, number))
 
 
 @njit_inline
 def add_rule(batch, pair, base, counts, rule, i, x):
-    """Count a rule. Returns its probability before it is counted. An emission begins at words i and x."""
+    """Count a rule, as in `rule_number`. Returns its probability before it is counted, linear."""
     kind, number = rule_type(rule), rule_number(batch, pair, rule, i, x)
     p = (counts.rules[kind] + TYPE_PRIOR) / rule_mass(counts)
     if rule >= PAIR:
@@ -318,7 +321,7 @@ def add_rule(batch, pair, base, counts, rule, i, x):
 
 @njit_inline
 def frozen_weight(weights, rule, i, x):
-    """Return the weight of a rule in `weights`. An emission begins at source word i and target word x."""
+    """Return the weight of a rule in `weights`. The arguments are as in `rule_number`."""
     if rule < PAIR:
         return weights.rules[rule]
     if rule == SOURCE_NULL:
@@ -330,10 +333,10 @@ def frozen_weight(weights, rule, i, x):
 
 @njit
 def add_sequentially(batch, pair, base, nodes, length, counts, weights):
-    """Count a derivation's rules one by one. Returns P(derivation | rest) / product of rule weights.
+    """Count a derivation's rules one by one. Returns its probability / the product of its frozen weights.
 
-    The ratio is near 1. Weights are frozen during a draw, and ignore that each use makes a rule more probable. The
-    ratio corrects this.
+    The probability is given the counts before. The ratio is near 1. Weights are frozen during a draw, and ignore that
+    each use makes a rule more probable. The ratio corrects this.
     """
     ratio = 1.0
     for at in range(length):
@@ -345,7 +348,7 @@ def add_sequentially(batch, pair, base, nodes, length, counts, weights):
 
 @njit
 def _log_rising(count, mass):
-    """Return the natural log of the rising factorial mass (mass + 1) … (mass + count - 1)."""
+    """Return ln (mass (mass + 1) … (mass + count - 1)), which is 0 for count 0."""
     return math.lgamma(mass + count) - math.lgamma(mass) if count > 0 else 0.0
 
 
@@ -367,7 +370,7 @@ def log_likelihood(batch, base, counts):
     return likelihood
 
 
-SHARE = 0.5
+DRAWS_PER_TABLE = 0.5
 """Draws of a word from P_f or P_e per table: 1/2, because M0 has the square roots of both."""
 STRENGTH_SHAPE, STRENGTH_RATE = 1.0, 0.001
 """Shape and rate of the Gamma prior of each strength."""
@@ -377,9 +380,9 @@ _TABLES, _STRENGTHS, _WORDS = -1, -2, -3
 
 
 class Tables(NamedTuple):
-    """Numbers of tables of each emission in its Chinese restaurant process, and of draws from P_f and P_e."""
+    """Numbers of tables of emissions in their Chinese restaurant processes, and of draws from P_f and P_e."""
 
-    # int32[R], int64[3]: number of tables of each emission, by rule number, and of each type of emissions.
+    # int32[R], int64[3]: number of tables by rule number of the emission, and by kind - `PAIR`.
     numbers: NDArray[np.int32]
     totals: NDArray[np.int64]
     # float64[Vf], float64[Ve]: number of draws of each word from P_f and from P_e, a multiple of 1/2.
@@ -389,7 +392,7 @@ class Tables(NamedTuple):
 
 @njit_inline
 def _add_draws(batch, kind, index, draws, tables):
-    """Add draws of the words of emission number `index` of its type."""
+    """Add draws of the words of an emission. `index` is its number among the emissions of its kind."""
     if kind == SOURCE_NULL:
         tables.source[index] += draws
     elif kind == TARGET_NULL:
@@ -422,7 +425,7 @@ def draw_all_tables(batch, base, counts, key, sweep, tables):
                 drawn, stream_state = draw_tables(counts.uses[number], mass, stream_state)
                 tables.numbers[number] = drawn
                 tables.totals[kind - PAIR] += drawn
-                _add_draws(batch, kind, number - first, SHARE * drawn, tables)
+                _add_draws(batch, kind, number - first, DRAWS_PER_TABLE * drawn, tables)
 
 
 @njit
@@ -451,7 +454,7 @@ def _log_words(log_strength, draws):
 
 @njit
 def draw_strengths(base, counts, tables, key, sweep):
-    """Resample all strengths given the tables, by slice sampling of their logarithms."""
+    """Resample all strengths in `base` given the `tables` of this sweep, by slice sampling of their logs."""
     stream_state = stream(key, _STRENGTHS, sweep)
     strengths = base.strengths
     for index in range(len(tables.totals)):
@@ -479,6 +482,6 @@ def _draw_words(strength, draws, visit, to):
 
 @njit
 def draw_words(base, tables, key, sweep):
-    """Resample P_f and P_e given the tables and strengths."""
+    """Resample P_f and P_e in `base` given the `tables` of this sweep and the strengths."""
     _draw_words(base.strengths[SOURCE_STRENGTH], tables.source, stream(key, _WORDS, sweep), base.source)
     _draw_words(base.strengths[TARGET_STRENGTH], tables.target, mix(stream(key, _WORDS, sweep)), base.target)

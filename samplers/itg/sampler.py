@@ -1,8 +1,10 @@
 """Sampler of ITG derivations by slices, with the interface of `hierogram.samplers.kernel`.
 
-kernel = ItgKernel(batch, settings, FLAT)
-state = kernel.init(seed, MODEL1)
-state, info = kernel.step(seed, state, ItgPlan(sweep, np.full(batch.size, sweep)))
+    kernel = ItgKernel(batch, settings, FLAT)
+    state = kernel.init(seed, MODEL1)
+    state, info = kernel.step(seed, state, ItgPlan(sweep, np.full(batch.size, sweep)))
+
+A *visit* resamples the derivation of one pair in one sweep.
 """
 
 from collections.abc import Callable
@@ -16,8 +18,8 @@ from hierogram.samplers.compiled.streams import advance, mix, stream, uniform
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.grammar.settings import BETA, FLAT
 from hierogram.samplers.itg.batch import ItgBatch
-from hierogram.samplers.itg.charts import Weights, make_weights
-from hierogram.samplers.itg.derivations import NODE, RULE_TYPES, Derivations, empty_derivations, lay_out
+from hierogram.samplers.itg.charts import RuleWeights, make_weights
+from hierogram.samplers.itg.derivations import NODE, RULE_TYPES, Derivations, build_nodes, empty_derivations
 from hierogram.samplers.itg.gibbs import LocalMove, make_local_move, resample_locally
 from hierogram.samplers.itg.model import (
     Base,
@@ -49,11 +51,11 @@ from hierogram.samplers.itg.starts import MODEL1, start_pairs
 from hierogram.samplers.kernel import Report
 
 PROPOSED, ACCEPTED, _GIVEN_UP = range(3)
-"""Indices of `ItgScratch.numbers`."""
+"""Indices of `ItgScratch.statistics`, in the order of `ItgInfo`."""
 
 
 class ItgState(NamedTuple):
-    """State of a chain: derivations, their counts, base distributions and strengths."""
+    """State of a chain: derivations, their counts, base distributions and strengths. Steps change it."""
 
     derivations: Derivations
     counts: ItgCounts
@@ -68,19 +70,23 @@ class ItgPlan(NamedTuple):
 
 
 class ItgScratch(NamedTuple):
-    """Scratch memory of a sweep: current `nodes`, `proposed` nodes, and `numbers` int64[3] of `ItgInfo`."""
+    """Scratch memory of a sweep.
+
+    `nodes` NODE[] are the nodes of the pair's current derivation, and `proposed` of the drawn one. `weights` are the
+    rule weights of the pair. `statistics` int64[3] has the fields of `ItgInfo`.
+    """
 
     nodes: NDArray[np.void]
     proposed: NDArray[np.void]
-    weights: Weights
+    weights: RuleWeights
     chart: SparseChart
     local: LocalMove
-    numbers: NDArray[np.int64]
+    statistics: NDArray[np.int64]
 
 
 @njit
-def count_drawn(batch, pair, state, scratch, proposal, stream_state):
-    """Accept or reject a drawn derivation (rules, length), and count the pair's resulting rules.
+def accept_or_reject(batch, pair, state, scratch, proposal, stream_state):
+    """Accept or reject a drawn derivation (rule codes, length), and count the rules of the pair again.
 
     `start_visit` must come first. A derivation that differs from the current one is accepted by Metropolis–Hastings
     [Johnson et al. 2007].
@@ -94,14 +100,14 @@ def count_drawn(batch, pair, state, scratch, proposal, stream_state):
     if is_same:
         count_derivation(batch, pair, scratch.nodes, length, counts, 1)
         return
-    scratch.numbers[PROPOSED] += 1
-    lay_out(rules, length, scratch.proposed)
+    scratch.statistics[PROPOSED] += 1
+    build_nodes(rules, length, scratch.proposed)
     ratio = add_sequentially(batch, pair, base, scratch.proposed, length, counts, scratch.weights)
     count_derivation(batch, pair, scratch.proposed, length, counts, -1)
     current_ratio = add_sequentially(batch, pair, base, scratch.nodes, before, counts, scratch.weights)
     if uniform(advance(stream_state)) * current_ratio >= ratio:
         return
-    scratch.numbers[ACCEPTED] += 1
+    scratch.statistics[ACCEPTED] += 1
     count_derivation(batch, pair, scratch.nodes, before, counts, -1)
     count_derivation(batch, pair, scratch.proposed, length, counts, 1)
     derivations.length[pair] = length
@@ -111,10 +117,10 @@ def count_drawn(batch, pair, state, scratch, proposal, stream_state):
 
 @njit
 def start_visit(batch, pair, state, scratch):
-    """Remove a pair's rules from the counts, and set rule weights. Returns the derivation's length."""
+    """Remove a pair's rules from the counts, and set `nodes` and `weights`. Returns the number of rules."""
     derivations = state.derivations
     length = np.int64(derivations.length[pair])
-    lay_out(derivations.rules[derivations.offset[pair] :], length, scratch.nodes)
+    build_nodes(derivations.rules[derivations.offset[pair] :], length, scratch.nodes)
     count_derivation(batch, pair, scratch.nodes, length, state.counts, -1)
     weigh_rules(batch, pair, state.base, state.counts, scratch.weights)
     return length
@@ -128,7 +134,7 @@ def _combinations(n, m):
 
 @njit
 def _sweep_pairs(pairs, batch, state, scratch, plan, slices, key):
-    """Implement `ItgKernel.sweep_pairs`.
+    """Resample a range of pairs. Returns the pair that needs a larger chart, or the end of the range.
 
     `slices` has True for flat slices, the shape a for short pairs, the shape a for long pairs, and the maximum number
     of combinations of two cells in the full chart of a short pair.
@@ -151,9 +157,9 @@ def _sweep_pairs(pairs, batch, state, scratch, plan, slices, key):
             count_derivation(batch, pair, scratch.nodes, length, state.counts, 1)
             if drawn == NO_ROOM:
                 return pair
-            scratch.numbers[_GIVEN_UP] += 1
+            scratch.statistics[_GIVEN_UP] += 1
         else:
-            count_drawn(batch, pair, state, scratch, (scratch.chart.drawn.rules, drawn), ~visit)
+            accept_or_reject(batch, pair, state, scratch, (scratch.chart.drawn.rules, drawn), ~visit)
         if _combinations(n, m) > scratch.chart.registers[LIMIT]:
             # Make local moves for all pairs whose chart might be given up. If local moves were made only after giving
             # up, they would depend on the derivation, and sampling would not be exact.
@@ -165,7 +171,11 @@ _PAIRS_PER_REPORT = 512
 
 
 class ItgInfo(NamedTuple):
-    """Numbers of changed proposals, accepted proposals, and charts given up."""
+    """Statistics of a sweep.
+
+    `proposed`: drawn derivations that differ from the current one. `accepted`: those that were accepted. `given_up`:
+    visits that kept the current derivation because no chart could be used (`slices.GIVEN_UP`).
+    """
 
     proposed: int
     accepted: int
@@ -177,14 +187,14 @@ def _count_all(batch, derivations, counts, nodes):
     for pair in range(len(batch.pairs)):
         length = np.int64(derivations.length[pair])
         if length > 0:
-            lay_out(derivations.rules[derivations.offset[pair] :], length, nodes)
+            build_nodes(derivations.rules[derivations.offset[pair] :], length, nodes)
             count_derivation(batch, pair, nodes, length, counts, 1)
 
 
 class ItgKernel:
     """Sampler of one batch with slices `FLAT` or `BETA`. Not thread-safe.
 
-    `model1` is trained on the batch by default. Raises `AlignmentInputError` if a shape of `settings` is invalid.
+    By default, Model 1 is trained on the batch. Raises `AlignmentInputError` if a shape of `settings` is invalid.
     """
 
     def __init__(self, batch: ItgBatch, settings: ItgSettings, slices: str, model1: Model1 | None = None) -> None:
@@ -201,9 +211,9 @@ class ItgKernel:
         self.batch = batch
         self.settings = settings
         self._slices = slices == FLAT, *shapes, settings.short_chart
-        self.first_base = make_base(batch, model1 or train_model1(batch), settings)
+        self.initial_base = make_base(batch, model1 or train_model1(batch), settings)
         words = np.zeros(batch.source_words), np.zeros(batch.target_words)
-        self._tables = Tables(np.zeros(len(self.first_base.lexical), np.int32), np.zeros(3, np.int64), *words)
+        self._tables = Tables(np.zeros(len(self.initial_base.lexical), np.int32), np.zeros(3, np.int64), *words)
         self._scratch = ItgScratch(
             np.zeros(2 * (n + m), NODE),
             np.zeros(2 * (n + m), NODE),
@@ -217,34 +227,35 @@ class ItgKernel:
         """Return the initial state.
 
         `start` is `LEFT_BRANCHING`, `MODEL1`, or one-to-one links for M4, int32[N]: the target position of each source
-        word or -1. `due` bool[P] has True for pairs that get a derivation, by default all.
+        word or -1. `due` bool[P] has True for pairs that get a derivation, by default all. Other pairs have none, and
+        sweeps skip them.
         """
         derivations = empty_derivations(self.batch)
-        links = np.zeros(0, np.int32) if isinstance(start, str) else start
+        by_model1, links = (start == MODEL1, np.zeros(0, np.int32)) if isinstance(start, str) else (False, start)
         chosen_pairs = np.ones(self.batch.size, np.bool_) if due is None else due
-        plan = isinstance(start, str) and start == MODEL1, links, chosen_pairs, np.uint64(key)
+        arguments = by_model1, links, chosen_pairs, np.uint64(key)
         self._run_blocks(
             lambda first, last: int(
-                start_pairs(first, self.batch, self.first_base, derivations, self._scratch.chart, *plan)
+                start_pairs(first, self.batch, self.initial_base, derivations, self._scratch.chart, *arguments)
             ),
             self.batch.size,
         )
         return self.resume(derivations)
 
     def resume(self, derivations: Derivations, base: Base | None = None) -> ItgState:
-        """Return a state with these derivations and a copy of `base`, by default the initial one."""
-        counts = ItgCounts(np.zeros(len(self.first_base.lexical), np.int32), np.zeros(RULE_TYPES, np.int64))
+        """Return a state that shares the derivations and copies `base`, by default the initial one."""
+        counts = ItgCounts(np.zeros(len(self.initial_base.lexical), np.int32), np.zeros(RULE_TYPES, np.int64))
         _count_all(self.batch, derivations, counts, self._scratch.nodes)
-        source_base = base or self.first_base
+        source_base = base or self.initial_base
         copied = source_base._replace(
             source=source_base.source.copy(), target=source_base.target.copy(), strengths=source_base.strengths.copy()
         )
         return ItgState(derivations, counts, copied)
 
     def step(self, key: int, state: ItgState, plan: ItgPlan, report: Report | None = None) -> tuple[ItgState, ItgInfo]:
-        """Resample the planned pairs, then strengths and word distributions as in `settings`, in place."""
+        """Resample planned pairs, then strengths and word distributions as in `settings`. Consumes `state`."""
         seed = np.uint64(key)
-        self._scratch.numbers[:] = 0
+        self._scratch.statistics[:] = 0
         self._run_blocks(
             lambda first, last: self.sweep_pairs((first, last), state, plan, seed), _PAIRS_PER_REPORT, report
         )
@@ -253,7 +264,7 @@ class ItgKernel:
             draw_strengths(state.base, state.counts, self._tables, seed, plan.number)
         if self.settings.sampled_words:
             draw_words(state.base, self._tables, seed, plan.number)
-        return state, ItgInfo(*self._scratch.numbers.tolist())
+        return state, ItgInfo(*self._scratch.statistics.tolist())
 
     def sweep_pairs(self, pairs: tuple[int, int], state: ItgState, plan: ItgPlan, key: np.uint64) -> int:
         """Resample a range of pairs. Returns the pair that needs a larger chart, or the end of the range."""

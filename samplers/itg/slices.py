@@ -1,7 +1,8 @@
 """Slice sampling of ITG derivations: slice variables, charts of surviving cells, and draws [BC10 §2].
 
-A *cell* is a source span with a target span. docs/model.md, section 7, has the target distribution and the order of
-cells. A new cell is combined with lists of adjacent cells, so pruned cells are never visited [Klein & Manning 2004].
+A *cell* is a source span [i, j) with a target span [x, y). A *corner* is the start (i, x) of cells. docs/model.md,
+section 7, has the target distribution and the order of cells. A new cell is combined with lists of adjacent cells, so
+pruned cells are never visited [Klein & Manning 2004]. `unit` is the uniform number in (0, 1] of a cell in a visit.
 """
 
 from typing import Any, NamedTuple
@@ -15,8 +16,8 @@ from hierogram.samplers.compiled.powers import Powers, make_powers, raise_to_pow
 from hierogram.samplers.compiled.streams import GOLDEN, mix, uniform
 from hierogram.samplers.itg.batch import phrase_offset
 from hierogram.samplers.itg.charts import (
+    RuleWeights,
     SampledDerivation,
-    Weights,
     draw_derivation,
     emission,
     make_sampled_derivation,
@@ -49,7 +50,8 @@ _FRACTION, _EXPONENT_OF_ONE, _ABOVE_LINE = 2.0**-52, 1023, 0.0862
 class CurrentCells(NamedTuple):
     """Cells of the current derivation."""
 
-    # int32[spans], int32[nodes]: 1 + first node with each source span, and 1 + next node with the same span, or 0.
+    # int32[spans], int32[nodes]: linked lists of the nodes with each source span: 1 + first node of the span, and 1 +
+    # next node, or 0 at the end. All are empty between visits.
     first: NDArray[np.int32]
     next: NDArray[np.int32]
     # NODE[nodes]: nodes of the derivation.
@@ -59,7 +61,7 @@ class CurrentCells(NamedTuple):
 class Slices(NamedTuple):
     """Inputs that determine the slice variables of a visit to a pair."""
 
-    # Parameter a of Beta(a, 1), and tables for powers of exponent 1/a - 1.
+    # Parameter a of Beta(a, 1), or `UNSLICED`, and tables for powers of exponent 1/a - 1.
     shape: float
     powers: Powers
     # State of the visit's random stream.
@@ -67,14 +69,15 @@ class Slices(NamedTuple):
     # Number of source words and of target words.
     height: int
     width: int
-    # Probabilities p of the straight rule and the inverted rule, and p^a of both.
+    # Probabilities p of the straight rule and the inverted rule, and p^a, with which each survives in a cell outside
+    # the current derivation.
     straight: float
     inverted: float
     straight_survives: float
     inverted_survives: float
-    # Cells of the current derivation, and frozen weights of all rules.
-    own: CurrentCells
-    weights: Weights
+    # Cells of the current derivation, and frozen weights of all rules, before slicing.
+    current: CurrentCells
+    weights: RuleWeights
 
 
 @njit_inline
@@ -112,28 +115,28 @@ def _slice_weight(slices, unit):
 
 
 @njit
-def _mark_current(own, length, present):
+def _mark_current(current, length, present):
     for at in range(length):
-        node = own.nodes[at]
+        node = current.nodes[at]
         if node["i"] < node["j"] and node["x"] < node["y"]:
             span = _span_index(np.int64(node["i"]), np.int64(node["j"]))
             if present:
-                own.next[at] = own.first[span]
-                own.first[span] = at + 1
+                current.next[at] = current.first[span]
+                current.first[span] = at + 1
             else:
-                own.first[span] = 0
+                current.first[span] = 0
 
 
 @njit_inline
-def _own_probability(slices, i, j, x, y):
-    at = slices.own.first[_span_index(i, j)]
+def _current_probability(slices, i, j, x, y):
+    at = slices.current.first[_span_index(i, j)]
     while at > 0:
-        node = slices.own.nodes[at - 1]
+        node = slices.current.nodes[at - 1]
         if node["x"] == x and node["y"] == y:
             if node["rule"] >= PAIR:
                 return frozen_weight(slices.weights, np.int64(node["rule"]), i, x)
             return slices.straight if node["rule"] == STRAIGHT else slices.inverted
-        at = slices.own.next[at - 1]
+        at = slices.current.next[at - 1]
     return 0.0
 
 
@@ -143,7 +146,7 @@ def _rule_weights(slices, i, j, x, y):
     if i == j or x == y or slices.shape == UNSLICED:
         return slices.straight, slices.inverted
     unit = _cell_uniform(slices.key, i, j, x, y)
-    p = _own_probability(slices, i, j, x, y)
+    p = _current_probability(slices, i, j, x, y)
     if p > 0.0:
         weight = _inverse_slice_density(p * unit, slices.shape)
         return weight if p * unit <= slices.straight else 0.0, weight if p * unit <= slices.inverted else 0.0
@@ -155,10 +158,10 @@ def _rule_weights(slices, i, j, x, y):
 
 
 @njit
-def _weigh_own_emissions(to, slices, length):
+def _weigh_current_emissions(to, slices, length):
     shape, weights, longest = slices.shape, slices.weights, slices.weights.size[2]
     for at in range(length):
-        node = slices.own.nodes[at]
+        node = slices.current.nodes[at]
         i, j, x, y = np.int64(node["i"]), np.int64(node["j"]), np.int64(node["x"]), np.int64(node["y"])
         p = frozen_weight(weights, np.int64(node["rule"]), i, x)
         if node["rule"] == SOURCE_NULL:
@@ -183,7 +186,7 @@ def _weight_outside(slices, unit, p):
 
 @njit_inline
 def _weigh_emissions(to, weights, n, m, key, weigh, parameters):
-    """Draw the slice variables of all emissions. Sets the weights `to` by `weigh(parameters, unit, p)`."""
+    """Draw the slice variables of all emissions of n source and m target words."""
     longest = weights.size[2]
     for x in range(m):
         unit = _cell_uniform(key, _NOWHERE, _NOWHERE, x, x + 1)
@@ -258,7 +261,7 @@ def _find_required_in_spans(within, spans, length, other):
 
 @njit
 def find_required(to, emissions, n, m):
-    """Find the words that must be linked and their possible links, given the surviving emissions."""
+    """Write the words that must be linked and their possible links to `to`, given the surviving emissions."""
     for i in range(n):
         to.source[i, 0], to.source[i, 1] = m, -1
     for x in range(m):
@@ -305,7 +308,8 @@ class SparseChart(NamedTuple):
     # int16[capacity], float64[capacity]: target end and inside sum of each cell, in the order of creation.
     column: NDArray[np.int16]
     inside: NDArray[np.float64]
-    # int32[spans, m + 1, 2]: range of the cells with each source span and target start x, sorted by target end.
+    # int32[spans, m + 1, 2]: half-open range of the cells with each source span and target start x, sorted by target
+    # end.
     rows: NDArray[np.int32]
     # int16[capacity, 2]: source start and target start of each cell.
     begin: NDArray[np.int16]
@@ -320,19 +324,21 @@ class SparseChart(NamedTuple):
     # lists.
     starting_sums: NDArray[np.float64]
     starting_ends: NDArray[np.int16]
-    # float64[2, n (m + 1)²]: sums over splits of cells with the current source end. Straight splits have the index
-    # y n (m + 1) + corner, inverted splits x n (m + 1) + i (m + 1) + y. A new cell adds to the sums of larger cells.
+    # float64[2, n (m + 1)²]: sums over splits of the cells with the current source end, without rule weights. Straight
+    # splits have the index y n (m + 1) + corner, inverted splits x n (m + 1) + i (m + 1) + y. A new cell adds to the
+    # sums of larger cells. All sums are 0 between visits.
     sums: NDArray[np.float64]
-    # uint64[n (m + 1), words]: bit set for each corner. Bit y is set if the cell with target end y has sums or an
-    # emission.
+    # uint64[n (m + 1), words]: bit set for each corner. Bit y is set if the cell with the current source end and target
+    # end y has sums or an emission, and has not been created yet.
     columns: NDArray[np.uint64]
     # float64[m + 1, m + 1]: inside sum of each target span without source words.
     nulls: NDArray[np.float64]
-    emissions: Weights
+    # Weights of the surviving emissions. Its other fields are unused.
+    emissions: RuleWeights
     # float64[n + m]: scale factor of each word.
     scale: NDArray[np.float64]
     viability: Viability
-    own: CurrentCells
+    current: CurrentCells
     powers: Powers
     drawn: SampledDerivation
     # int64[3]: see `CELLS`, `COMBINATIONS` and `LIMIT`.
@@ -343,7 +349,7 @@ def make_chart(n: int, m: int, exponent: float, longest_phrase: int) -> SparseCh
     """Allocate a chart for up to n source and m target words. `exponent` is 1/a - 1 of the slices."""
     capacity = INITIAL_CELLS
     spans, words = (n + 1) * (n + 2) // 2, (m >> 6) + 1
-    most = 2 * (n + m)
+    max_nodes = 2 * (n + m)
     return SparseChart(
         np.zeros(capacity, np.int16),
         np.zeros(capacity),
@@ -360,7 +366,7 @@ def make_chart(n: int, m: int, exponent: float, longest_phrase: int) -> SparseCh
         make_weights(n, m, longest_phrase),
         np.zeros(n + m),
         Viability(*(np.zeros((*size, 2), np.int16) for size in ((n,), (m,), (m + 1, m + 1), (n + 1, n + 1)))),
-        CurrentCells(np.zeros(spans, np.int32), np.zeros(most, np.int32), np.zeros(most, NODE)),
+        CurrentCells(np.zeros(spans, np.int32), np.zeros(max_nodes, np.int32), np.zeros(max_nodes, NODE)),
         make_powers(exponent),
         make_sampled_derivation(n, m),
         np.array([0, 0, MAX_COMBINATIONS]),
@@ -368,7 +374,7 @@ def make_chart(n: int, m: int, exponent: float, longest_phrase: int) -> SparseCh
 
 
 def larger_chart(chart: SparseChart) -> SparseChart:
-    """Return a chart of twice the capacity."""
+    """Return a chart of twice the capacity in cells, to retry a visit that returned `NO_ROOM`."""
     names = "column", "inside", "begin", "ending_sums", "ending_corners", "starting_sums", "starting_ends"
     arrays = ((name, getattr(chart, name)) for name in names)
     larger: dict[str, Any] = {name: np.zeros((2 * len(old), *old.shape[1:]), old.dtype) for name, old in arrays}
@@ -393,10 +399,14 @@ def _cell_range(chart, span, x):
 MAX_CELLS = 1 << 22
 """Maximum number of cells. A larger chart is given up, to limit the memory per pair."""
 GIVEN_UP, NO_ROOM = -1, -2
-"""Failures: total weight 0 or infinite, or a limit exceeded (`MAX_CELLS`, `LIMIT`); chart too small."""
+"""Failures of a visit, instead of the length of a drawn derivation.
+
+`GIVEN_UP`: the total weight is 0 or infinite, or a limit is exceeded (`MAX_CELLS`, `LIMIT`). `NO_ROOM`: the chart is
+too small, see `larger_chart`.
+"""
 
 CELLS, COMBINATIONS, LIMIT = 0, 1, 2
-"""Indices of `registers`: cells, combinations of two cells, and maximum number of combinations."""
+"""Indices of `SparseChart.registers`: cells, combinations of two cells, and limit of combinations."""
 
 
 @njit_inline
@@ -427,7 +437,7 @@ def _sum_nulls(chart, slices):
 
 @njit_inline
 def _join(chart, i, x, y, value, size):
-    """Add the products of a new cell and adjacent cells to `sums`. Returns the number of products."""
+    """Add the products of a new cell [i, j) by [x, y) and adjacent cells to `sums`. Returns their number."""
     width, corners = size
     word, bit = _bitset_word(y), _bitset_bit(y)
     offset = y * corners
@@ -550,7 +560,7 @@ def _marked_row(columns, first, x, words):
 
 @njit_inline
 def _make_span(chart, slices, i, j):
-    """Create a source span's cells. Returns False if the chart lacks room or exceeds `LIMIT`."""
+    """Create the cells of source span [i, j). Returns False if the chart lacks room or exceeds `LIMIT`."""
     m, span = slices.width, _span_index(i, j)
     words = _bitset_word(m) + 1
     chart.rows[span, : m + 1] = 0
@@ -637,7 +647,7 @@ def _split(sliced_chart, cell, u):
 
 @njit
 def _parse(chart, slices):
-    """Draw a derivation. Returns its length, or a failure: `GIVEN_UP` or `NO_ROOM`."""
+    """Draw a derivation from `chart.emissions` into `chart.drawn`. Returns its length or a failure."""
     n, m = slices.height, slices.width
     emissions, scale = chart.emissions, chart.scale
     find_required(chart.viability, emissions, n, m)
@@ -660,31 +670,35 @@ def _parse(chart, slices):
 def draw_by_slices(chart, weights, shape, nodes, length, key):
     """Draw slice variables given the current derivation, then a derivation given the slice variables.
 
-    Returns the length of the derivation in `chart.drawn`, or a failure. Failures depend only on the slice variables, so
-    keeping the current derivation leaves the posterior invariant.
+    `weights` are the frozen weights of all rules, `shape` is a, and `nodes[:length]` are the nodes of the current
+    derivation. `key` is the state of the visit's random stream. Returns the length of the derivation in `chart.drawn`,
+    `GIVEN_UP` or `NO_ROOM`. Failures depend only on the slice variables, so keeping the current derivation leaves the
+    posterior invariant.
     """
     n, m = np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"])
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
-    own = CurrentCells(chart.own.first, chart.own.next, nodes)
-    slices = Slices(shape, chart.powers, key, n, m, straight, inverted, straight**shape, inverted**shape, own, weights)
-    _mark_current(own, length, True)
+    current = CurrentCells(chart.current.first, chart.current.next, nodes)
+    slices = Slices(
+        shape, chart.powers, key, n, m, straight, inverted, straight**shape, inverted**shape, current, weights
+    )
+    _mark_current(current, length, True)
     _weigh_emissions(chart.emissions, weights, n, m, key, _weight_outside, slices)
-    _weigh_own_emissions(chart.emissions, slices, length)
+    _weigh_current_emissions(chart.emissions, slices, length)
     drawn = _parse(chart, slices)
-    _mark_current(own, length, False)
+    _mark_current(current, length, False)
     return drawn
 
 
 @njit
 def draw_by_flat_slices(chart, weights, shape, nodes, length, key):
-    """Draw a derivation like `draw_by_slices`, but with flat slice variables. Returns the same values."""
+    """Draw a derivation like `draw_by_slices`, but with flat slice variables, of emissions only."""
     _weigh_flat_emissions(chart.emissions, weights, shape, nodes, length, key)
     return draw_from_emissions(chart, weights, np.int64(nodes[0]["j"]), np.int64(nodes[0]["y"]), key)
 
 
 @njit
 def draw_from_emissions(chart, weights, n, m, key):
-    """Draw a derivation from the emissions of `chart` and unsliced rules. Returns values like `_parse`."""
+    """Draw a derivation from the emissions of `chart` and unsliced rules, like `draw_by_slices`."""
     straight, inverted = weights.rules[STRAIGHT], weights.rules[INVERTED]
-    slices = Slices(UNSLICED, chart.powers, key, n, m, straight, inverted, 1.0, 1.0, chart.own, weights)
+    slices = Slices(UNSLICED, chart.powers, key, n, m, straight, inverted, 1.0, 1.0, chart.current, weights)
     return _parse(chart, slices)

@@ -1,43 +1,45 @@
-"""Initial derivations without phrases [BC10 §3]: left-branching (LB), by Model 1 (M1), by links (M4)."""
+"""Initial derivations without phrases [BC10 §3]: left-branching (LB), by Model 1 (M1), by links (M4).
+
+Left-branching derivations pair words in order. M1 draws a derivation with Model 1 as weights. M4 follows given links.
+"""
 
 import numpy as np
 
 from hierogram.samplers.compiled.jit import njit, njit_allocating
 from hierogram.samplers.compiled.streams import advance, stream, uniform
-from hierogram.samplers.itg.batch import BINARY, first_pair
+from hierogram.samplers.itg.batch import BINARY_TYPES, first_pair_rule
 from hierogram.samplers.itg.derivations import INVERTED, PAIR, SOURCE_NULL, STRAIGHT, TARGET_NULL
 from hierogram.samplers.itg.slices import NO_ROOM, draw_from_emissions
 
 LEFT_BRANCHING, MODEL1 = "lb", "m1"
+"""Names of starts. M4 has no name, because links are given instead."""
 
 _BEAM = 3.0
 """Maximum distance of links from the diagonal for M1, in words of the longer side."""
-_STRAIGHT, _INVERTED, _NULL = 0.8, 0.2, 0.01
+_STRAIGHT_WEIGHT, _INVERTED_WEIGHT, _NULL_FACTOR = 0.8, 0.2, 0.01
+"""Weights of rules with children for M1, and factor of null emissions."""
 
 
 @njit
 def _start_left_branching(n, m, rules, stream_state):
-    """Write a left-branching derivation with nulls at random positions. Returns its length."""
+    """Write a left-branching derivation with random nulls on the longer side. Returns its length."""
     longer, shorter = max(n, m), min(n, m)
     nulls = longer - shorter
-    for at in range(longer - 1):
-        rules[at] = STRAIGHT
-    left = longer
-    for at in range(longer):
+    for k in range(longer - 1):
+        rules[k] = STRAIGHT
+    for k in range(longer):
         stream_state = advance(stream_state)
-        null = uniform(stream_state) * left < nulls
-        left -= 1
-        if null:
+        if uniform(stream_state) * (longer - k) < nulls:
             nulls -= 1
-            rules[longer - 1 + at] = SOURCE_NULL if n > m else TARGET_NULL
+            rules[longer - 1 + k] = SOURCE_NULL if n > m else TARGET_NULL
         else:
-            rules[longer - 1 + at] = PAIR
+            rules[longer - 1 + k] = PAIR
     return 2 * longer - 1
 
 
 @njit
 def _weigh_by_model1(batch, pair, base, weights):
-    """Set the weights for M1, which allows word pairs near the diagonal and nulls of the longer side."""
+    """Set `weights` for M1, which allows word pairs near the diagonal and nulls of the longer side."""
     s, t = batch.source_offset[pair], batch.target_offset[pair]
     n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
     cell = batch.cell_offset[pair]
@@ -46,30 +48,31 @@ def _weigh_by_model1(batch, pair, base, weights):
         for x in range(m):
             near_diagonal = abs((i + 0.5) / n - (x + 0.5) / m) * longer <= _BEAM
             weights.pairs[i, x] = 0.0
-            weights.pairs[i, x, 0] = base.lexical[first_pair(batch) + batch.types[cell]] if near_diagonal else 0.0
+            weights.pairs[i, x, 0] = base.lexical[first_pair_rule(batch) + batch.types[cell]] if near_diagonal else 0.0
             cell += 1
-        weights.source_nulls[i] = _NULL * base.lexical[BINARY + batch.source[s + i]] if n > m else 0.0
+        weights.source_nulls[i] = _NULL_FACTOR * base.lexical[BINARY_TYPES + batch.source[s + i]] if n > m else 0.0
     for x in range(m):
-        number = BINARY + batch.source_words + batch.target[t + x]
-        weights.target_nulls[x] = _NULL * base.lexical[number] if m > n else 0.0
-    weights.rules[STRAIGHT], weights.rules[INVERTED] = _STRAIGHT, _INVERTED
+        number = BINARY_TYPES + batch.source_words + batch.target[t + x]
+        weights.target_nulls[x] = _NULL_FACTOR * base.lexical[number] if m > n else 0.0
+    weights.rules[STRAIGHT], weights.rules[INVERTED] = _STRAIGHT_WEIGHT, _INVERTED_WEIGHT
 
 
 @njit
-def _reduce(links, n, stack, tree):
-    """Build trees of links by shift-reduce parsing [Zhang et al. 2006]. Returns the height of the stack.
+def _reduce(ranks, n, stack, tree):
+    """Build trees of links by shift-reduce parsing [Zhang et al. 2006].
 
-    `links` int32[n] has the target rank of each source word or -1. A row of `stack` int32[n, 5] has source words
-    [i, j), ranks [x, y) and a node. A row of `tree` int32[2n, 3] has rule, left child and right child. The first n
-    nodes are source words, and internal nodes follow.
+    Returns the number of trees on the stack. It is 1 if the links have an ITG derivation. `ranks` int32[n] has the
+    target rank of each source word, as from `_rank`. A row of `stack` int32[n, 5] has source words [i, j), ranks [x, y)
+    and the root node of a tree. A row of `tree` int32[2n, 3] has rule, left child and right child. The first n nodes
+    are source words, and internal nodes follow.
     """
     depth = 0
     nodes = n
     for i in range(n):
-        if links[i] < 0:
+        if ranks[i] < 0:
             continue
         stack[depth, 0], stack[depth, 1], stack[depth, 4] = i, i + 1, i
-        stack[depth, 2], stack[depth, 3] = links[i], links[i] + 1
+        stack[depth, 2], stack[depth, 3] = ranks[i], ranks[i] + 1
         depth += 1
         while depth > 1:
             left, right = stack[depth - 2], stack[depth - 1]
@@ -100,9 +103,9 @@ def _rank(links, n, m, ranks):
 
 
 @njit
-def _write_leaf(links, ranks, i, ends, rules, length):
-    """Write the rules of a linked word and adjacent unlinked words. Returns the new length."""
-    n, m = ends
+def _write_leaf(links, ranks, i, size, rules, length):
+    """Write the rules of linked source word i and adjacent unlinked words. Returns the new length."""
+    n, m = size
     before, after = i, 0
     for k in range(i):
         if links[k] >= 0:
@@ -170,10 +173,10 @@ def _start_from_links(links, n, m, rules, stream_state):
 
 @njit_allocating
 def start_pairs(first, batch, base, derivations, chart, by_model1, links, due, key):
-    """Write initial derivations from pair `first` on. Returns the pair that needs a larger `chart`, or P.
+    """Write initial derivations of the pairs from `first` on that are `due`, bool[P].
 
-    `links` int32[N] has target positions for M4 or -1, and is empty for M1 (if `by_model1`) and LB. `due` bool[P] has
-    True for pairs that get a derivation.
+    Returns the pair that needs a larger `chart`, or P. `links` int32[N] has target positions for M4 or -1, and is empty
+    for M1 (if `by_model1`) and LB. Pairs without an M1 or M4 derivation get a left-branching one.
     """
     for pair in range(first, len(batch.pairs)):
         s = batch.source_offset[pair]

@@ -1,5 +1,8 @@
 """Links and rules of ITG derivations, and posterior averages of the rules of each pair.
 
+A *chunk* is a binary node that covers one word on one side and up to `MAX_CHUNK_LENGTH` words on the other. It has one
+emission of words of both sides, the *linked node*, and null emissions.
+
 Each rule that a pair of n and m words can use has a *position*. The order is straight, inverted, null emissions of n
 source words and m target words, n · m word pairs in row-major order, then phrase pairs that begin at each word pair.
 """
@@ -11,17 +14,17 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.forests.averages import draw_of_rule, round_uses
-from hierogram.samplers.forests.derivations import get_number, mismatch_error, put_number
+from hierogram.samplers.forests.derivations import get_varint, mismatch_error, put_varint
 from hierogram.samplers.grammar.columns import Blobs
-from hierogram.samplers.grammar.numbers import MAX_SWEEPS, ONE_SQUARE, ONE_USE, SHARED_STEP, VARIANCE_PER_DRAW
-from hierogram.samplers.itg.batch import BINARY, ItgBatch, first_pair, phrase_offset
+from hierogram.samplers.grammar.numbers import MAX_SWEEPS, ONE_SQUARE, ONE_USE, SHARED_ROUNDING_STEP, VARIANCE_PER_DRAW
+from hierogram.samplers.itg.batch import BINARY_TYPES, ItgBatch, first_pair_rule, phrase_offset
 from hierogram.samplers.itg.derivations import (
     NODE,
     PAIR,
     SOURCE_NULL,
     TARGET_NULL,
     Derivations,
-    lay_out,
+    build_nodes,
     longest_derivation,
 )
 from hierogram.samplers.itg.model import rule_number
@@ -50,7 +53,7 @@ def _add_chunk(node, linked_node, cell, width, sums):
 
 @njit
 def _find_linked_node(nodes, top):
-    """Return the linked node of a chunk (one word by up to `MAX_CHUNK_LENGTH`), or -1 without a chunk."""
+    """Return the linked node of the chunk at node `top`, or -1 if the node is not a chunk."""
     node = nodes[top]
     height, width = node["j"] - node["i"], node["y"] - node["x"]
     if node["rule"] < PAIR and min(height, width) == 1 and max(height, width) <= MAX_CHUNK_LENGTH:
@@ -66,7 +69,7 @@ def _add_links(batch, derivations, nodes, linked, implied):
         length = np.int64(derivations.length[pair])
         if length == 0:
             continue
-        lay_out(derivations.rules[derivations.offset[pair] :], length, nodes)
+        build_nodes(derivations.rules[derivations.offset[pair] :], length, nodes)
         width = batch.target_offset[pair + 1] - batch.target_offset[pair]
         cell = batch.cell_offset[pair]
         chunk_end = 0
@@ -86,10 +89,10 @@ def _add_links(batch, derivations, nodes, linked, implied):
 def add_links(
     batch: ItgBatch, derivations: Derivations, linked: NDArray[np.float32], implied: NDArray[np.float32]
 ) -> None:
-    """Count the links of one sample by cell, in place.
+    """Count the links of the current derivations by cell, in place.
 
-    `linked` float32[C] counts words that one rule emits. `implied` float32[C] counts implied links, which link each
-    unlinked word of a chunk to the chunk's single word on the other side.
+    `linked` float32[C] counts pairs of words that one rule emits. `implied` float32[C] counts implied links, which link
+    each unlinked word of a chunk to the chunk's single word on the other side.
     """
     _add_links(batch, derivations, np.zeros(longest_derivation(derivations), NODE), linked, implied)
 
@@ -98,7 +101,7 @@ _BYTES_PER_NUMBER = 5
 
 
 class ItgAverages(NamedTuple):
-    """Summed uses of the rule at each position, uint32[S], and number of sweeps of each pair, int64[P]."""
+    """Summed uses of the rule at each pair's positions, uint32[S], and sweeps of each pair, int64[P]."""
 
     uses: NDArray[np.uint32]
     sweeps: NDArray[np.int64]
@@ -108,7 +111,7 @@ class ItgAverages(NamedTuple):
 def _first_position(batch, pair):
     """Return the index of a pair's first position in `ItgAverages.uses`."""
     cells = batch.cell_offset[pair] * batch.phrases.longest * batch.phrases.longest
-    return BINARY * pair + batch.source_offset[pair] + batch.target_offset[pair] + cells
+    return BINARY_TYPES * pair + batch.source_offset[pair] + batch.target_offset[pair] + cells
 
 
 @njit_inline
@@ -117,19 +120,19 @@ def _rule_position(node, n, m, longest):
     if rule < PAIR:
         return rule
     if rule == PAIR:
-        return BINARY + n + m + np.int64(node["i"]) * m + np.int64(node["x"])
+        return BINARY_TYPES + n + m + np.int64(node["i"]) * m + np.int64(node["x"])
     if rule == SOURCE_NULL:
-        return BINARY + np.int64(node["i"])
+        return BINARY_TYPES + np.int64(node["i"])
     if rule == TARGET_NULL:
-        return BINARY + n + np.int64(node["x"])
+        return BINARY_TYPES + n + np.int64(node["x"])
     i, x = np.int64(node["i"]), np.int64(node["x"])
     phrase = phrase_offset(longest, np.int64(node["j"]) - i, np.int64(node["y"]) - x)
-    return BINARY + n + m + n * m + (i * m + x) * (longest * longest - 1) + phrase - 1
+    return BINARY_TYPES + n + m + n * m + (i * m + x) * (longest * longest - 1) + phrase - 1
 
 
 def empty_averages(batch: ItgBatch) -> ItgAverages:
-    """Return averages over no sweeps."""
-    positions = BINARY * batch.size + len(batch.source) + len(batch.target)
+    """Return the averages of a batch over 0 sweeps."""
+    positions = BINARY_TYPES * batch.size + len(batch.source) + len(batch.target)
     positions += len(batch.types) * batch.phrases.longest**2
     return ItgAverages(np.zeros(positions, np.uint32), np.zeros(batch.size, np.int64))
 
@@ -140,7 +143,7 @@ def _add(batch, derivations, due, averages, nodes):
         length = np.int64(derivations.length[pair])
         if not due[pair] or length == 0:
             continue
-        lay_out(derivations.rules[derivations.offset[pair] :], length, nodes)
+        build_nodes(derivations.rules[derivations.offset[pair] :], length, nodes)
         n = batch.source_offset[pair + 1] - batch.source_offset[pair]
         m = batch.target_offset[pair + 1] - batch.target_offset[pair]
         first = _first_position(batch, pair)
@@ -161,7 +164,7 @@ def add_derivations(batch: ItgBatch, derivations: Derivations, due: NDArray[np.b
 
 @njit_allocating
 def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
-    """Encode each pair's averages as a record of LEB128 varints, which is empty without averages.
+    """Encode each pair's averages as a record of LEB128 varints, which is empty after 0 sweeps.
 
     A record has the number of sweeps, then the distance of each used position from the previous used position (or from
     the pair's first position) and the uses at this position.
@@ -172,13 +175,13 @@ def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
     position = 0
     for pair in range(len(averages.sweeps)):
         if averages.sweeps[pair] > 0:
-            position = put_number(content, position, averages.sweeps[pair])
+            position = put_varint(content, position, averages.sweeps[pair])
             first = _first_position(batch, pair)
             before = first
             for at in range(first, _first_position(batch, pair + 1)):
                 if averages.uses[at] > 0:
-                    position = put_number(content, position, at - before)
-                    position = put_number(content, position, np.int64(averages.uses[at]))
+                    position = put_varint(content, position, at - before)
+                    position = put_varint(content, position, np.int64(averages.uses[at]))
                     before = at
         offsets[pair + 1] = position
     return Blobs(content[:position].copy(), offsets)
@@ -186,9 +189,9 @@ def write_averages(batch: ItgBatch, averages: ItgAverages) -> Blobs:
 
 @njit
 def _next_entry(content, position, last, at, end):
-    """Return the entry after rule position `at`: its position (-1 if invalid), uses, and next byte."""
-    step, position = get_number(content, position, last)
-    uses, position = get_number(content, position, last)
+    """Return the next entry: (rule position or -1 if invalid, uses, index of the byte after it)."""
+    step, position = get_varint(content, position, last)
+    uses, position = get_varint(content, position, last)
     if step < 0 or uses < 1 or at + step >= end:
         return -1, 0, position
     return at + step, uses, position
@@ -196,29 +199,30 @@ def _next_entry(content, position, last, at, end):
 
 @njit_inline
 def _has_rule(batch, pair, at):
-    """Return False for a position where a phrase pair would cross the end of a sentence."""
+    """Return False for a rule position at which a phrase pair would cross the end of a sentence."""
     words = batch.source_offset[pair + 1] + batch.target_offset[pair + 1]
-    phrase = at - BINARY * (pair + 1) - words - batch.cell_offset[pair + 1]
+    phrase = at - BINARY_TYPES * (pair + 1) - words - batch.cell_offset[pair + 1]
     return phrase < batch.cell_offset[pair] * (batch.phrases.longest**2 - 1) or batch.phrases.types[phrase] >= 0
 
 
 @njit
 def _count_entries(batch, pair, content, position, last):
-    """Return the number of entries of a record, or -1 if sweeps, positions or uses are invalid."""
-    sweeps, position = get_number(content, position, last)
+    """Return the number of entries of a pair's record, or -1 if sweeps, positions or uses are invalid."""
+    sweeps, position = get_varint(content, position, last)
     if sweeps < 1 or sweeps >= MAX_SWEEPS:
         return -1
     words = batch.source_offset[pair + 1] - batch.source_offset[pair]
     words += batch.target_offset[pair + 1] - batch.target_offset[pair]
-    left = sweeps * (2 * words - 1)
+    # Each sweep adds the rules of one derivation.
+    uses_left = sweeps * (2 * words - 1)
     number = 0
     before, end = _first_position(batch, pair), _first_position(batch, pair + 1)
     while position < last:
         at, uses, position = _next_entry(content, position, last, before, end)
         if at < 0 or (at == before and number > 0) or not _has_rule(batch, pair, at):
             return -1
-        left -= uses
-        if left < 0:
+        uses_left -= uses
+        if uses_left < 0:
             return -1
         before = at
         number += 1
@@ -244,7 +248,7 @@ def _read(batch, records, averages):
         position, last = records.offsets[pair], records.offsets[pair + 1]
         if position == last:
             continue
-        averages.sweeps[pair], position = get_number(records.content, position, last)
+        averages.sweeps[pair], position = get_varint(records.content, position, last)
         at, end = _first_position(batch, pair), _first_position(batch, pair + 1)
         while position < last:
             at, uses, position = _next_entry(records.content, position, last, at, end)
@@ -261,7 +265,7 @@ def check_records(batch: ItgBatch, records: Blobs, first: int = 0) -> int:
 
 
 def read_averages(batch: ItgBatch, records: Blobs) -> ItgAverages:
-    """Decode averages. Raises `DerivationError` if a record does not match the words of its pair."""
+    """Decode the output of `write_averages`. Raises `DerivationError` like `check_records`."""
     check_records(batch, records)
     averages = empty_averages(batch)
     _read(batch, records, averages)
@@ -269,9 +273,11 @@ def read_averages(batch: ItgBatch, records: Blobs) -> ItgAverages:
 
 
 class RuleUses(NamedTuple):
-    """Count changes of m rules, int64[m]: numbers of the rules, and batch index of a pair that uses each.
+    """Uses, or changes of uses, in m items: columns int64[m]. A rule may have several items.
 
-    `expected_uses` are in units of 1/`ONE_USE`, and their error `variances` in units of 1/`ONE_SQUARE`.
+    `rules` are rule numbers as in `hierogram.samplers.itg.model`, and `pairs` batch indices of pairs that use them.
+    `counts` are uses in current derivations. `expected_uses` are in units of 1/`ONE_USE`, and their error `variances`
+    in units of 1/`ONE_SQUARE`.
     """
 
     rules: NDArray[np.int64]
@@ -283,21 +289,21 @@ class RuleUses(NamedTuple):
 
 @njit_inline
 def _rule_at(batch, pair, position):
-    """Return the number of the rule at a pair's position."""
+    """Return the number of the rule at a position of a pair. Several positions may have the same rule."""
     s, t = batch.source_offset[pair], batch.target_offset[pair]
     n, m = batch.source_offset[pair + 1] - s, batch.target_offset[pair + 1] - t
-    if position < BINARY:
+    if position < BINARY_TYPES:
         return position
-    if position < BINARY + n:
-        return BINARY + np.int64(batch.source[s + position - BINARY])
-    if position < BINARY + n + m:
-        return BINARY + batch.source_words + np.int64(batch.target[t + position - BINARY - n])
-    cell = position - BINARY - n - m
+    if position < BINARY_TYPES + n:
+        return BINARY_TYPES + np.int64(batch.source[s + position - BINARY_TYPES])
+    if position < BINARY_TYPES + n + m:
+        return BINARY_TYPES + batch.source_words + np.int64(batch.target[t + position - BINARY_TYPES - n])
+    cell = position - BINARY_TYPES - n - m
     if cell < n * m:
-        return first_pair(batch) + np.int64(batch.types[batch.cell_offset[pair] + cell])
+        return first_pair_rule(batch) + np.int64(batch.types[batch.cell_offset[pair] + cell])
     longest = batch.phrases.longest
     first = batch.cell_offset[pair] * (longest * longest - 1)
-    return first_pair(batch) + np.int64(batch.phrases.types[first + cell - n * m])
+    return first_pair_rule(batch) + np.int64(batch.phrases.types[first + cell - n * m])
 
 
 @njit
@@ -311,18 +317,17 @@ def _write_use(uses, row, rule, pair, weights):
 
 
 @njit
-def _list_trees(batch, derivations, chosen, first, uses, nodes):
-    """List the rules of chosen derivations. Returns their number."""
+def _list_derivations(batch, derivations, chosen, averaged, first, uses, nodes):
+    """Write the rules of chosen derivations to `uses`. Returns their number."""
     count = 0
     for k in range(len(chosen)):
         pair = first + k
         length = np.int64(derivations.length[pair])
-        if chosen[k] == 0 or length == 0:
+        if not chosen[k] or length == 0:
             continue
-        lay_out(derivations.rules[derivations.offset[pair] :], length, nodes)
+        build_nodes(derivations.rules[derivations.offset[pair] :], length, nodes)
         # The current uses of a pair without averages are its expected uses.
-        alone = chosen[k] == 2
-        weights = 1, ONE_USE if alone else 0, VARIANCE_PER_DRAW * ONE_SQUARE if alone else 0
+        weights = 1, 0 if averaged[k] else ONE_USE, 0 if averaged[k] else VARIANCE_PER_DRAW * ONE_SQUARE
         for at in range(length):
             rule = rule_number(batch, pair, np.int64(nodes[at]["rule"]), nodes[at]["i"], nodes[at]["x"])
             count = _write_use(uses, count, rule, pair, weights)
@@ -338,12 +343,12 @@ def _list_records(batch, records, first, output):
             continue
         pair = first + k
         begin, end = _first_position(batch, pair), _first_position(batch, pair + 1)
-        sweeps, position = get_number(records.content, position, last)
+        sweeps, position = get_varint(records.content, position, last)
         at = begin
         while position < last:
             at, uses, position = _next_entry(records.content, position, last, at, end)
             draw = draw_of_rule(batch.pairs[pair], at - begin, 0)
-            mean, variance = round_uses(uses * ONE_USE, 0, sweeps, SHARED_STEP, draw)
+            mean, variance = round_uses(uses * ONE_USE, 0, sweeps, SHARED_ROUNDING_STEP, draw)
             if mean > 0:
                 rule = _rule_at(batch, pair, at - begin)
                 count = _write_use(output, count, rule, pair, (0, mean, variance))
@@ -354,14 +359,21 @@ def _allocate_uses(size: int) -> RuleUses:
     return RuleUses(*(np.empty(size, np.int64) for _ in range(5)))
 
 
-def list_tree_uses(batch: ItgBatch, derivations: Derivations, chosen: NDArray[np.int8], first: int = 0) -> RuleUses:
+def list_derivation_uses(
+    batch: ItgBatch,
+    derivations: Derivations,
+    chosen: NDArray[np.bool_],
+    averaged: NDArray[np.bool_],
+    first: int = 0,
+) -> RuleUses:
     """Return the rule uses in the derivations of consecutive pairs from `first` on.
 
-    `chosen` int8[p] is 0 to skip a pair, 1 to count current uses, and 2 to also count them as expected uses.
+    `chosen` bool[p] is False for pairs to skip. `averaged` bool[p] is True for pairs with averages. The current uses of
+    other pairs are also returned as expected uses.
     """
     uses = _allocate_uses(int(derivations.length[first : first + len(chosen)].sum()))
     nodes = np.zeros(longest_derivation(derivations), NODE)
-    count = _list_trees(batch, derivations, chosen, first, uses, nodes)
+    count = _list_derivations(batch, derivations, chosen, averaged, first, uses, nodes)
     return RuleUses(*(column[:count] for column in uses))
 
 
@@ -373,7 +385,7 @@ def list_record_uses(batch: ItgBatch, records: Blobs, first: int = 0) -> RuleUse
 
 
 def sum_uses(parts: list[RuleUses]) -> RuleUses:
-    """Sum the changes of each rule, with the pair of its first entry. Drops unchanged rules."""
+    """Sum the changes of each rule, with the pair of its first item. Drops unchanged rules."""
     columns = zip(_allocate_uses(0), *parts, strict=True)
     every = RuleUses(*(np.concatenate(column) for column in columns))
     order = np.argsort(every.rules, kind="stable")

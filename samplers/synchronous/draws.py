@@ -2,7 +2,7 @@
 
 A product that could leave the range of a 64-bit float is stored as value * SCALE^exponent. A draw from a conditional
 distribution is either independent of the current value or avoids it [Suwa & Todo 2010; Liu 1996] (docs/model.md,
-section 4).
+section 4). Both leave the distribution invariant. `u` is a uniform number in [0, 1), and weights are linear.
 """
 
 import math
@@ -18,23 +18,24 @@ UNSCALE = 1.0 / SCALE
 LOG_SCALE = 256 * math.log(2.0)
 
 SCALED = np.dtype([("value", np.float64), ("exponent", np.int64)])
+"""Array item with the fields of `Scaled`."""
 
 
 class Scaled(NamedTuple):
-    """Number value * SCALE^exponent."""
+    """Number value * SCALE^exponent, with value > 0."""
 
     value: float
     exponent: int
 
 
 @njit_inline
-def times(product, factor):
-    """Multiply two scaled numbers without rescaling the result."""
+def multiply(product, factor):
+    """Return the product of two scaled numbers, which is not rescaled. Its value must not overflow."""
     return Scaled(product.value * factor.value, product.exponent + factor.exponent)
 
 
 @njit_inline
-def scaled_down(product):
+def rescaled(product):
     """Rescale a product with a value up to SCALE^2, so that the value is at most SCALE."""
     if product.value > SCALE:
         return Scaled(product.value * UNSCALE, product.exponent + 1)
@@ -43,7 +44,7 @@ def scaled_down(product):
 
 @njit_inline
 def value_at_scale(product, second):
-    """Return the value of a product after rescaling it to the exponent of `second`."""
+    """Return the value of `product` if it is written with the exponent of `second`."""
     difference = product.exponent - second.exponent
     return product.value if difference == 0 else product.value * SCALE**difference
 
@@ -56,7 +57,7 @@ def log_product(product):
 
 @njit_inline
 def raise_product(product, power):
-    """Return a product raised to a power."""
+    """Return a product raised to a power, with a value from 1 to SCALE."""
     logarithm = power * log_product(product)
     exponent = math.floor(logarithm / LOG_SCALE)
     return Scaled(math.exp(logarithm - exponent * LOG_SCALE), np.int64(exponent))
@@ -64,7 +65,7 @@ def raise_product(product, power):
 
 @njit_inline
 def _cumulate(weights, size):
-    """Replace the first `size` SCALED weights by cumulative sums without exponents. Returns the total."""
+    """Replace the values of the first `size` SCALED weights by cumulative sums at one scale."""
     max_exponent = np.int64(-1 << 62)
     for k in range(size):
         weight = weights[k]
@@ -93,17 +94,18 @@ def _first_above(weights, size, threshold):
 
 @njit_inline
 def draw(weights, size, u):
-    """Draw one of `size` options with the uniform number u. Overwrites `weights` SCALED."""
+    """Draw one of the first `size` weights SCALED, in proportion to the weight. Overwrites `weights`."""
     total = _cumulate(weights, size)
     return _first_above(weights, size, u * total)
 
 
 INDEPENDENT_SHARE = 0.1
-"""Share of independent draws with `avoid_current`. Without them, variables would change in lockstep."""
+"""Share of independent draws with `avoid_current`, so that variables do not change in lockstep."""
 
 
 @njit_inline
 def _draw_avoiding(weights, size, current, u):
+    """Move a point on the current option by the largest weight, on a circle [Suwa & Todo 2010]."""
     total = _cumulate(weights, size)
     below = 0.0
     largest = 0.0
@@ -122,7 +124,7 @@ def _draw_avoiding(weights, size, current, u):
 
 @njit_inline
 def draw_option(weights, size, current, u, avoid_current):
-    """Draw one of `size` SCALED options, overwriting them. `avoid_current` disfavors `current`."""
+    """Draw an option like `draw`. With `avoid_current`, the draw tends to differ from option `current`."""
     if not avoid_current:
         return draw(weights, size, u)
     if u < INDEPENDENT_SHARE:
@@ -132,7 +134,7 @@ def draw_option(weights, size, current, u, avoid_current):
 
 @njit_inline
 def draw_binary(first, total, current, u, avoid_current):
-    """Draw 0 (weight `first`) or 1 (`total` - `first`). `avoid_current` disfavors `current`."""
+    """Draw 0 (weight `first`) or 1 (weight `total` - `first`). `avoid_current` is as in `draw_option`."""
     if not avoid_current:
         return 0 if first > u * total else 1
     if u < INDEPENDENT_SHARE:

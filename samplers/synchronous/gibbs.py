@@ -2,7 +2,8 @@
 
 The state of a pair is an edge and a cut for each node of its forest. Each draw of a cut adds the conditional
 probability of the cut to the expected uses of the rule that would begin at the node (Rao-Blackwell) [BPK09 §3.3;
-docs/model.md, section 4].
+docs/model.md, section 4]. This is the *credit* of the rule in the sweep. The *head* of a node is the root of the rule
+that contains the node: the node itself if it is cut, or else its nearest cut ancestor.
 """
 
 import numpy as np
@@ -14,7 +15,7 @@ from hierogram.samplers.forests.derivations import make_summary
 from hierogram.samplers.forests.forest import tail_range
 from hierogram.samplers.forests.fragments import compose
 from hierogram.samplers.grammar.numbers import ONE_USE
-from hierogram.samplers.synchronous.draws import draw_binary, draw_option, raise_product, times, value_at_scale
+from hierogram.samplers.synchronous.draws import draw_binary, draw_option, multiply, raise_product, value_at_scale
 from hierogram.samplers.synchronous.resampling import (
     add_rules,
     assign_number,
@@ -31,7 +32,7 @@ from hierogram.samplers.synchronous.resampling import (
 
 @njit
 def _credit(number, v, probability, context):
-    """Add a linear probability to the credit of the rule at node v, which has local number `number`."""
+    """Add a linear probability to the credit of the rule at node v, whose local number is `number`."""
     work = context.work
     uses = np.int64(probability * ONE_USE + 0.5)
     if uses == 0:
@@ -61,7 +62,7 @@ def _is_shared(number, context):
 
 @njit
 def end_credits(averages, pair, context):
-    """Add the credits of the finished sweep to the pair's averages, if the sweep averages the pair."""
+    """Add the credits of `sweep_pair` to the pair's averages, if the plan averages the pair."""
     work = context.work
     if not work.registers[0]["adds_to_averages"]:
         return
@@ -113,7 +114,7 @@ def _compose_below(head, v, context):
 
 @njit_inline
 def _summarize_options(v, head, context):
-    """Set `work.top` to the rule number at `head` under each edge of v. Returns the last edge summarized."""
+    """Set `work.top` to the number of the rule at `head` under each edge of v. Lists the rules below v."""
     pair, work = context.pair, context.work
     current_edge = np.int64(pair.edge[v])
     last_summarized = current_edge
@@ -158,7 +159,7 @@ def _sample_edge(v, u, context):
         size, factor = _list_edge_rules(v, j, context)
         weight = _tempered(score(work.used, size, context), context)
         if context.density:
-            weight = times(weight, factor)
+            weight = multiply(weight, factor)
         work.weight[j]["value"] = weight.value
         work.weight[j]["exponent"] = weight.exponent
     choice = draw_option(work.weight, degree, current_edge, u, context.avoid_current)
@@ -230,8 +231,8 @@ def _sample_cut(v, u, context):
 
 
 @njit_inline
-def sweep_pair(stream_state, stage, adds_to_averages, context):
-    """Sample each node with a level up to `stage` once, top-down."""
+def sweep_pair(stream_state, max_level, adds_to_averages, context):
+    """Sample the edge and cut of each node of the derivation with a level up to `max_level`, top-down."""
     pair, work = context.pair, context.work
     begin_pair(adds_to_averages, work)
     root = len(pair.node) - 1
@@ -241,7 +242,7 @@ def sweep_pair(stream_state, stage, adds_to_averages, context):
     while depth > 0:
         depth -= 1
         v = np.int64(work.stack[depth])
-        if pair.node[v]["level"] <= stage:
+        if pair.node[v]["level"] <= max_level:
             if pair.node[v]["degree"] > 1:
                 stream_state = advance(stream_state)
                 _sample_edge(v, uniform(stream_state), context)

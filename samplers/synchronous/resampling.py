@@ -2,8 +2,9 @@
 
 A *variable* is a node's edge or cut. An *option* is a value that it may get, with the rules under that value. To draw a
 variable, `gibbs` numbers the rules of all options, then calls `read_counts`, `remove_rules` with the current option,
-`score` with each option, and `add_rules` with the drawn option. Local numbers of a pair's rules index small arrays of
-counts and lengths, which are the scratch memory of one worker. A sweep allocates no memory.
+`score` with each option, and `add_rules` with the drawn option. `write_changes` ends the work on a pair. The *local
+numbers* of a pair's rules, in the order in which a sweep finds them, index small arrays of counts and lengths, which
+are the scratch memory of one worker. A sweep allocates no memory.
 """
 
 import math
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import capacity_for, probe, table_mask
+from hierogram.samplers.compiled.streams import GOLDEN
 from hierogram.samplers.counts.chain import STATISTICS
 from hierogram.samplers.counts.models import Model, is_long, log_probability, more_tables, probability
-from hierogram.samplers.counts.table import COUNT, LENGTH, CountTable, add, add_row, fetch, find, look_up
+from hierogram.samplers.counts.table import COUNT, LENGTH, CountTable, add, add_row, find, look_up, prefetch_row
 from hierogram.samplers.forests.derivations import Batch, make_summary
 from hierogram.samplers.forests.forest import PairView, tail_range
 from hierogram.samplers.forests.fragments import (
@@ -29,7 +31,7 @@ from hierogram.samplers.forests.fragments import (
     summary_size,
     target_terminals_of,
 )
-from hierogram.samplers.synchronous.draws import LOG_SCALE, SCALE, SCALED, UNSCALE, Scaled, scaled_down, times
+from hierogram.samplers.synchronous.draws import LOG_SCALE, SCALE, SCALED, UNSCALE, Scaled, multiply, rescaled
 
 _REGISTERS = (
     *("stamp", "epoch", "found", "counted", "listed", "customers", "overlaid", "logged"),
@@ -51,9 +53,10 @@ RULE = np.dtype(
     + [(name, np.int64) for name in ("count", "initial_count", "row")]
     + [(name, np.int32) for name in ("length", "long")]
 )
-"""Rule of the current pair, with its packed `size`, table `row`, and `initial_count` as read.
+"""Rule of the current pair: hashes of its sides, key, and packed `size`.
 
-`long`: 1 if the rule is scored in log space.
+`count` is its count with the changes of the pair, and `initial_count` the count that `read_counts` found in table row
+`row`. `long` is 1 if the rule is scored in log space.
 """
 
 CREDIT = np.dtype(
@@ -70,14 +73,15 @@ class Workspace(NamedTuple):
 
     # SUMMARY[n+1]: summary of each node.
     summary: NDArray[np.void]
-    # RULE[r], uint64[m]: rules of the current pair by local number, and their hash table of stamps and local numbers.
+    # RULE[r], uint64[slots]: rules of the current pair by local number, and a hash table from the hashes of their sides
+    # to local numbers: the stamp of the pair in the high half, and the local number in the low half.
     rule: NDArray[np.void]
     slots: NDArray[np.uint64]
     # LENGTH[L]: current customers and tables of all rules by rule length.
     by_length: NDArray[np.void]
     # int32[n+1]: local numbers of the rules of an option.
     used: NDArray[np.int32]
-    # int32[n+1]: stacks of nodes.
+    # int32[n+1]: stacks of nodes: of the sweep, of `_list_rules` and of `make_summary`.
     stack: NDArray[np.int32]
     walk: NDArray[np.int32]
     pending: NDArray[np.int32]
@@ -142,12 +146,11 @@ def make_workspace(batch: Batch, overlay_rules: int, logged_rules: int, rows_rea
 
 
 _32 = np.uint64(32)
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 
 
 class Resampling(NamedTuple):
-    """Context for resampling one pair."""
+    """Context for resampling one pair under a plan."""
 
     pair: PairView
     table: CountTable
@@ -165,7 +168,7 @@ class Resampling(NamedTuple):
 
 @njit_inline
 def begin_pair(adds_to_averages, work):
-    """Clear the data of the previous pair, and set whether the sweep of this pair is averaged."""
+    """Clear the data of the previous pair. `adds_to_averages` is 1 if the sweep of this pair is averaged."""
     work.registers[0]["stamp"] += 1
     work.registers[0]["found"] = 0
     work.registers[0]["counted"] = 0
@@ -191,7 +194,7 @@ def _ends_search(context, slot, key):
 @njit_inline
 def _find_slot(source_hash, target_hash, context):
     stamp = np.uint64(context.work.registers[0]["stamp"])
-    home = ((source_hash * _SPREAD + target_hash) >> _32) & context.slot_mask
+    home = ((source_hash * GOLDEN + target_hash) >> _32) & context.slot_mask
     return probe(home, context.slot_mask, _ends_search, context, (stamp, source_hash, target_hash))
 
 
@@ -218,7 +221,7 @@ def assign_number(v, context):
     work.registers[0]["found"] = number + 1
     work.slots[slot] = (stamp << _32) | np.uint64(number)
     high, low = rule_key_from_hashes(source_hash, target_hash, context.key_mask)
-    fetch(context.table, np.int64(low & table_mask(context.table.rows)))
+    prefetch_row(context.table, np.int64(low & table_mask(context.table.rows)))
     rule = work.rule[number]
     rule["source_hash"] = source_hash
     rule["target_hash"] = target_hash
@@ -230,7 +233,7 @@ def assign_number(v, context):
 
 @njit_inline
 def read_counts(context):
-    """Read the table counts of the rules that were found since the last call."""
+    """Read the counts of the rules found since the last call, from the table and the block's overlay."""
     work = context.work
     for number in range(work.registers[0]["counted"], work.registers[0]["found"]):
         rule = work.rule[number]
@@ -249,7 +252,7 @@ def read_counts(context):
 
 @njit_inline
 def add_rules(rules, size, context):
-    """Add a customer to each of the first `size` rules."""
+    """Add a customer to each of the first `size` local numbers in `rules`. A number may be repeated."""
     for k in range(size):
         rule = context.work.rule[np.int64(rules[k])]
         count = rule["count"]
@@ -278,7 +281,7 @@ def remove_rules(rules, size, context):
 
 @njit_inline
 def score(rules, size, context):
-    """Return ∏ P(rule | rest and previous rules) of the first `size` local numbers. Restores the counts."""
+    """Return ∏ P(rule | counts, previous rules) of the first `size` local numbers. Restores the counts."""
     work, model = context.work, context.model
     numerator = 1.0
     denominator = 1.0
@@ -334,7 +337,7 @@ def _number_rule(v, epoch, context):
 
 @njit_inline
 def rule_at(v, context):
-    """Return the local number of the rule at v, cached in v's summary, which is updated if needed."""
+    """Return the local number of the rule at v, which is computed once per pair and cached in v's summary."""
     summary = context.work.summary
     epoch = np.uint32(context.work.registers[0]["epoch"])
     if summary[v]["rule_epoch"] != epoch:
@@ -379,7 +382,7 @@ def _list_node(x, first, last, context):
     options = Scaled(np.float64(np.int64(pair.node[x]["degree"]) << np.int64(pair.node[x]["free"])), 0)
     for i in range(first, last):
         t = pair.tails[i]
-        options = scaled_down(times(options, _options_below(t, work)))
+        options = rescaled(multiply(options, _options_below(t, work)))
         end = _copy_list(t, work.lists, end, work)
     summary["list_epoch"] = epoch
     summary["list_start"] = start
@@ -427,8 +430,8 @@ def list_below(v, context):
 def write_rules(v, top, rules, context):
     """Write `top` and listed rules of cut nodes strictly below v to `rules`, top-down in source order.
 
-    Returns the number of rules and the density factor, which is the product of the numbers of values of all variables
-    strictly below v [CFGŠ14 eq. 6].
+    `list_below` must come first. Returns the number of rules and the density factor, which is the product of the
+    numbers of values of all variables strictly below v [CFGŠ14 eq. 6].
     """
     rules[0] = top
     size = 1
@@ -436,7 +439,7 @@ def write_rules(v, top, rules, context):
     first, last = tail_range(v, context.pair)
     for i in range(first, last):
         t = context.pair.tails[i]
-        factor = scaled_down(times(factor, _options_below(t, context.work)))
+        factor = rescaled(multiply(factor, _options_below(t, context.work)))
         size = _copy_list(t, rules, size, context.work)
     return size, factor
 
@@ -452,19 +455,19 @@ def remember_rows(first, room, work):
 
 
 @njit_inline
-def fetch_rows(first, room, table, work):
-    """Prefetch the table rows that a pair read in its last sweep, because most of its rules stay the same."""
+def prefetch_rows(first, room, table, work):
+    """Prefetch the rows that `remember_rows` stored in the last sweep, since most rules stay the same."""
     mask = np.uint32(table.rows.shape[0] - 1)
     for k in range(first, first + room):
         row = work.rows_read[k]
         if row == 0:
             break
-        fetch(table, np.int64(row & mask))
+        prefetch_row(table, np.int64(row & mask))
 
 
 @njit_inline
 def write_changes(direct, context):
-    """Add the pair's count changes to the table or the overlay. Returns False if a count fell below 0."""
+    """Add the pair's changes to the table (`direct`) or overlay. Returns False if a count fell below 0."""
     work = context.work
     sound = work.registers[0]["below_zero"] == 0
     for number in range(work.registers[0]["found"]):

@@ -1,7 +1,10 @@
 """Sampling kernel of phrase grammars. Sweeps are sequential or in blocks [Newman et al. 2009].
 
-The result does not depend on the number of threads that run the blocks of a round, because each pair has its own random
-stream and counts are integers (docs/model.md, section 4).
+A sequential sweep samples each pair given all previous changes. A sweep in blocks has rounds. The pairs of a block are
+sampled given the table at the start of the round and the changes of the block (the *overlay*). The changes of all
+blocks (the *log*) are added to the table at the end of the round. The result does not depend on the number of threads
+that run the blocks of a round, because each pair has its own random stream and counts are integers (docs/model.md,
+section 4).
 """
 
 from collections.abc import Callable, Iterable
@@ -29,40 +32,40 @@ from hierogram.samplers.counts.table import (
 from hierogram.samplers.forests.averages import empty_averages
 from hierogram.samplers.forests.derivations import Batch, empty_state, initial_state, make_batch
 from hierogram.samplers.forests.forest import NODE, Bitext, Forests, view_pair
-from hierogram.samplers.forests.fragments import Words
+from hierogram.samplers.forests.fragments import WordHashes
 from hierogram.samplers.kernel import Report
 from hierogram.samplers.synchronous.gibbs import end_credits, sweep_pair
 from hierogram.samplers.synchronous.resampling import (
     Resampling,
     Workspace,
-    fetch_rows,
     make_workspace,
+    prefetch_rows,
     remember_rows,
     write_changes,
 )
 
 
 @njit_inline
-def _fetch_lines(array, start, end, items_per_line):
+def _prefetch_lines(array, start, end, items_per_line):
     for k in range(start, end, items_per_line):
         prefetch(array, k)
 
 
 @njit_inline
-def _fetch_pair(batch, state, pair):
-    forests, bitext, words = batch.forests, batch.bitext, batch.words
+def _prefetch_pair(batch, state, pair):
+    forests, bitext, words = batch.forests, batch.bitext, batch.word_hashes
     first, last = forests.node_offset[pair], forests.node_offset[pair + 1]
-    _fetch_lines(forests.node, first, last, 2)
-    _fetch_lines(forests.tails, forests.pair_tail_offset[pair], forests.pair_tail_offset[pair + 1], 32)
-    _fetch_lines(state.edge, first, last, 32)
-    _fetch_lines(state.cut, first, last, 64)
-    _fetch_lines(words.source, bitext.source_offset[pair], bitext.source_offset[pair + 1], 8)
-    _fetch_lines(words.target, bitext.target_offset[pair], bitext.target_offset[pair + 1], 8)
+    _prefetch_lines(forests.node, first, last, 2)
+    _prefetch_lines(forests.tails, forests.pair_tail_offset[pair], forests.pair_tail_offset[pair + 1], 32)
+    _prefetch_lines(state.edge, first, last, 32)
+    _prefetch_lines(state.cut, first, last, 64)
+    _prefetch_lines(words.source, bitext.source_offset[pair], bitext.source_offset[pair + 1], 8)
+    _prefetch_lines(words.target, bitext.target_offset[pair], bitext.target_offset[pair + 1], 8)
 
 
 @njit_inline
 def begin_block(table, work):
-    """Clear the overlay of the previous block, and copy the table's counts by length."""
+    """Start a block: clear the overlay of the previous block, and copy the table's totals."""
     for k in range(work.registers[0]["overlaid"]):
         for column in range(4):
             work.overlay[work.overlay_list[k], column] = np.uint64(0)
@@ -74,7 +77,7 @@ def begin_block(table, work):
 
 @njit_inline
 def log_overlay(work):
-    """Append the overlay's changes to the worker's log at the end of a block."""
+    """End a block: append the nonzero changes of the overlay to the worker's log."""
     for k in range(work.registers[0]["overlaid"]):
         row = work.overlay_list[k]
         if work.overlay[row, COUNT] != np.uint64(0):
@@ -87,14 +90,14 @@ def log_overlay(work):
 class Round(NamedTuple):
     """Queue of pair blocks that the workers share."""
 
-    # Seed of the chain, first pair, pair after the last one, and number of pairs per block.
+    # Seed of the chain, index of the first pair, index after the last pair, and number of pairs per block.
     key: int
     start: int
     end: int
     pairs_per_block: int
     # int64[1]: number of blocks taken.
     blocks_taken: NDArray[np.int64]
-    # True if each pair changes the table. Otherwise the table is frozen, and changes are appended to the log.
+    # True if each pair changes the table. Otherwise the table is frozen, and changes are logged.
     direct: bool
 
 
@@ -104,7 +107,7 @@ class SweepPlan(NamedTuple):
     # int64[P]: sweep number of each pair, from 1.
     sweeps: NDArray[np.int64]
     # int16[P]: highest node level to sample in each pair, 0 to skip the pair.
-    stages: NDArray[np.int16]
+    levels: NDArray[np.int16]
     # float64[P]: power 1/T of each pair's conditional probabilities.
     powers: NDArray[np.float64]
     # bool[P]: True for pairs that are added to averages, which requires all levels and T = 1.
@@ -117,15 +120,15 @@ class SweepPlan(NamedTuple):
 
 @njit_inline
 def next_block(round_):
-    """Take the next block. Returns its first pair, which is ≥ `round_.end` if no block remains."""
+    """Take the next block. Returns its first pair, or a number >= `round_.end` if no block remains."""
     return round_.start + fetch_and_increment(round_.blocks_taken) * round_.pairs_per_block
 
 
 @njit_inline
-def resampling(batch, state, p, table, model, work, plan):
+def make_resampling(batch, state, p, table, model, work, plan):
     """Return the resampling context of pair p under the plan."""
     return Resampling(
-        view_pair(batch, state, p), table, model, work, batch.slot_masks[p], batch.words.key_mask, plan.powers[p],
+        view_pair(batch, state, p), table, model, work, batch.slot_masks[p], batch.word_hashes.key_mask, plan.powers[p],
         plan.density, plan.avoid_current,
     )  # fmt: skip
 
@@ -143,15 +146,15 @@ def sweep_pairs(round_, batch, state, averages, plan, table, model, work):
         last = min(first + round_.pairs_per_block, round_.end)
         begin_block(table, work)
         for p in range(first, last):
-            if plan.stages[p] <= 0:
+            if plan.levels[p] <= 0:
                 continue
             if p + 1 < last:
-                _fetch_pair(batch, state, p + 1)
+                _prefetch_pair(batch, state, p + 1)
                 ahead = forests.node_offset[p + 1]
-                fetch_rows(ahead, forests.node_offset[p + 2] - ahead, table, work)
-            context = resampling(batch, state, p, table, model, work, plan)
-            random = stream(round_.key, batch.pairs[p], plan.sweeps[p])
-            sweep_pair(random, plan.stages[p], plan.averaged[p], context)
+                prefetch_rows(ahead, forests.node_offset[p + 2] - ahead, table, work)
+            context = make_resampling(batch, state, p, table, model, work, plan)
+            stream_state = stream(round_.key, batch.pairs[p], plan.sweeps[p])
+            sweep_pair(stream_state, plan.levels[p], plan.averaged[p], context)
             end_credits(averages, p, context)
             first_node = forests.node_offset[p]
             remember_rows(first_node, forests.node_offset[p + 1] - first_node, work)
@@ -175,7 +178,7 @@ class Blocks:
 
     @classmethod
     def suited_to(cls, pairs: int) -> "Blocks | None":
-        """Return blocks with up to 1/16 of the pairs per round, or None (sequential) for small batches."""
+        """Return blocks with up to 1/16 of the pairs per round, or None for a batch that is too small."""
         if pairs < _MIN_PAIRS:
             return None
         return cls(min(32, pairs // _MIN_PAIRS))
@@ -186,11 +189,11 @@ _SEQUENTIAL = Blocks(_PAIRS_PER_CALL, 1)
 
 Task = Callable[[int], bool]
 Run = Callable[[Task, Iterable[int]], Iterable[bool]]
-"""Function that maps a task over the workers: `map` or an executor's `map`."""
+"""Function that runs a task for each worker index: `map` or an executor's `map`."""
 
 
 def merge_changes(changes: NDArray[np.uint64], table: CountTable, model: Model) -> None:
-    """Add a round's changes to a table with room for them. Raises `CountsError` if a count is below 0."""
+    """Add a worker's changes to a table with room for them. Raises `CountsError` if a count is below 0."""
     if add_all(table, model, changes) >= 0:
         raise CountsError(BELOW_ZERO)
 
@@ -199,8 +202,8 @@ def merge_changes(changes: NDArray[np.uint64], table: CountTable, model: Model) 
 class PhraseKernel:
     """Kernel that sweeps over the pairs of a batch, returned by `build`.
 
-    `resample` is the compiled function of a round, such as `sweep_pairs`. `workers` has one workspace per worker. An
-    idle worker takes the next block of the round.
+    `resample` is the compiled function that each worker runs in a round, such as `sweep_pairs`. `workers` has one
+    workspace per worker. An idle worker takes the next block of the round.
     """
 
     model: Model
@@ -235,7 +238,7 @@ class PhraseKernel:
         return state, self.info()
 
     def begin(self) -> None:
-        """Start a sweep and reset the counters of `info`."""
+        """Start a sweep: reset the statistics of `info`. Only callers of `sample` need it, not of `step`."""
         for work in self.workers:
             if work.registers[0]["stamp"] > _MAX_STAMP or work.registers[0]["epoch"] > _MAX_STAMP:
                 work.registers["stamp"] = 0
@@ -250,8 +253,9 @@ class PhraseKernel:
     def sample(self, key: int, state: ChainState, plan: SweepPlan, pairs: tuple[int, int]) -> None:
         """Run one round over `pairs` (start, exclusive end), and update their derivations and averages.
 
-        `begin` must precede the first round. With blocks, the table does not change, and `changes` returns the count
-        changes. Otherwise, the table must have room for new rules. Raises `CountsError` if a count falls below 0.
+        `begin` must precede the first round of a sweep. With blocks, the table does not change, and `changes` returns
+        the count changes. Otherwise, the table must have room for the new rules of these pairs. Raises `CountsError` if
+        a count falls below 0.
         """
         pairs_per_block = (self.blocks or _SEQUENTIAL).pairs_per_block
         round_ = Round(key, *pairs, pairs_per_block, np.zeros(1, np.int64), self.blocks is None)
@@ -271,7 +275,7 @@ class PhraseKernel:
         return [work.log[: int(work.registers[0]["logged"])] for work in self.workers]
 
     def info(self) -> SweepInfo:
-        """Return the statistics of the current sweep, summed over workers."""
+        """Return the statistics of the rounds since `begin`, summed over workers."""
         return SweepInfo(*(int(sum(work.statistics[0][name] for work in self.workers)) for name in SweepInfo._fields))
 
 
@@ -305,12 +309,12 @@ def _max_changes(batch: Batch, pairs: int) -> int:
 
 
 def compile_sweep() -> None:
-    """Compile the sampling kernel by sweeping over an empty batch."""
+    """Compile the sampling kernel and store it in the cache, by sweeping over an empty batch."""
     offset = np.zeros(1, np.int64)
     words, links, hashes = np.zeros(0, np.int32), np.zeros(0, np.int16), np.zeros(0, np.uint64)
     bitext = Bitext(words, offset, words, offset, links, links, offset)
     forests = Forests(offset, np.zeros(0, NODE), offset, np.zeros(0, np.uint16))
-    batch = make_batch(bitext, Words(hashes, hashes, np.uint64(0)), forests, np.zeros(0, np.int64), 1)
+    batch = make_batch(bitext, WordHashes(hashes, hashes, np.uint64(0)), forests, np.zeros(0, np.int64), 1)
     kernel = build(build_model(ModelSettings(), 1, 1, 1), batch)
     plan = SweepPlan(np.zeros(0, np.int64), np.zeros(0, np.int16), np.zeros(0), np.zeros(0, np.bool_))
     kernel.sample(0, ChainState(empty_state(forests), empty_table(1), empty_averages(batch)), plan, (0, 0))

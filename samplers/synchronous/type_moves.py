@@ -1,4 +1,9 @@
-"""Type-based moves: joint draws of all sites of a type [Liang et al. 2010] (docs/model.md, section 4)."""
+"""Type-based moves: joint draws of all sites of a type [Liang et al. 2010] (docs/model.md, section 4).
+
+A site is a node of a derivation with a free cut. Three rules determine its type: the joined rule without the cut, and
+the upper and lower rules with the cut. A move draws a pivot, which is a site, and resamples the cuts of all sites of
+its type that share no rule use. A *split* site is cut.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,19 +28,16 @@ from hierogram.samplers.forests.fragments import (
 )
 from hierogram.samplers.grammar.numbers import MAX_TYPE_MOVES
 
-PIVOTS = 1 << 62
-"""Random streams of moves have the pair number `PIVOTS` + number of the batch's first pair."""
+PIVOT_STREAMS = 1 << 62
+"""Random streams of moves have the pair number `PIVOT_STREAMS` + number of the batch's first pair."""
 JOINED, UPPER, LOWER = 0, 1, 2
+"""Indices of the rules of a site."""
 
 
 class Sites(NamedTuple):
-    """Sites of a batch under its current derivations, by node across all pairs.
+    """Sites of a batch under its current derivations. Nodes are numbered across all pairs."""
 
-    A site is a node of a derivation with a free cut. Three rules determine its type: the joined rule without the cut,
-    and the upper and lower rules with the cut.
-    """
-
-    # uint64[N]: site type of each node, 0 if the node is not a site.
+    # uint64[N]: hash of the site type of each node, 0 if the node is not a site.
     types: NDArray[np.uint64]
     # int64[N]: nearest cut ancestor of each node, which is the root of its upper rule. -1 for roots and for nodes
     # outside the derivation.
@@ -68,7 +70,7 @@ def _compose_up_to(v, head, view, work):
 
 @njit_inline
 def _store_rules(v, head, view, key_mask, space):
-    """Store the three rules of site v. The parents up to `head` must be set."""
+    """Store the three rules of site v in `space`. The parents from v up to `head` must be set."""
     work = space.walk
     current_cut = view.cut[v]
     make_summary(head, view, work)
@@ -93,7 +95,7 @@ def _site_type(space):
 
 @njit
 def _find_sites(pairs, last_node, batch, state, sites, space):
-    """Store sites of pairs, up to `last_node` unless it is -1. The last site's rules stay in `space`."""
+    """Update `sites` for pairs. Stops after node `last_node`, whose rules are then in `space`, unless -1."""
     work = space.walk
     for pair in pairs:
         view = view_pair(batch, state, pair)
@@ -112,7 +114,7 @@ def _find_sites(pairs, last_node, batch, state, sites, space):
                 head = first + parent if parent == root or view.cut[parent] else sites.heads[first + parent]
                 sites.heads[first + v] = head
                 if view.node[v]["free"]:
-                    _store_rules(v, head - first, view, batch.words.key_mask, space)
+                    _store_rules(v, head - first, view, batch.word_hashes.key_mask, space)
                     sites.types[first + v] = _site_type(space)
                     if first + v == last_node:
                         return
@@ -131,42 +133,49 @@ class SiteRules:
 
     @property
     def equal_parts(self) -> bool:
-        """True if the upper rule equals the lower rule."""
+        """True if the upper rule equals the lower rule, so that a split site uses this rule twice."""
         return bool((self.keys[UPPER] == self.keys[LOWER]).all())
 
 
-def log_weights(model: Model, rules: SiteRules, rest: NDArray[np.int64], total: int, sites: int) -> NDArray[np.float64]:
+def log_weights(
+    model: Model, rules: SiteRules, other_counts: NDArray[np.int64], total: int, sites: int
+) -> NDArray[np.float64]:
     """Return the natural log weight of each number m = 0..n of split sites, float64[n + 1], maximum 0.
 
-    The weight of m is the number C(n, m) of choices of m sites, times the probability of one choice. `rest` int64[3]
-    has the counts of the three rules, and `total` is the count of all rules. Both exclude the n `sites`.
+    The weight of m is the number C(n, m) of choices of m sites, times the probability of one choice. `other_counts`
+    int64[3] are the counts of the three rules, and `total` is the count of all rules. Both exclude the n `sites`.
     """
     split = np.arange(sites + 1)
     logs = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, sites + 1)))))
     weights = logs[sites] - logs[split] - logs[sites - split]
-    weights += _rising(model, rules, rest, JOINED, sites)[sites - split]
+    weights += _rising(model, rules, other_counts, JOINED, sites)[sites - split]
     if rules.equal_parts:
-        weights += _rising(model, rules, rest, UPPER, 2 * sites)[2 * split]
+        weights += _rising(model, rules, other_counts, UPPER, 2 * sites)[2 * split]
     else:
-        weights += _rising(model, rules, rest, UPPER, sites)[split] + _rising(model, rules, rest, LOWER, sites)[split]
+        weights += (
+            _rising(model, rules, other_counts, UPPER, sites)[split]
+            + _rising(model, rules, other_counts, LOWER, sites)[split]
+        )
     denominators = np.cumsum(np.log(total + model.strength + np.arange(2 * sites)))
     weights -= denominators[sites + split - 1]
     return np.asarray(weights - weights.max())
 
 
-def _rising(model: Model, rules: SiteRules, rest: NDArray[np.int64], which: int, limit: int) -> NDArray[np.float64]:
-    """Return ln (x (x + 1) … (x + k - 1)) for k = 0..`limit`, where x is a rule's count plus α P0."""
+def _rising(
+    model: Model, rules: SiteRules, other_counts: NDArray[np.int64], which: int, limit: int
+) -> NDArray[np.float64]:
+    """Return ln (x (x + 1) … (x + k - 1)) for k = 0..`limit`. x is the other count of a rule plus α P0."""
     size = rules.sizes[which]
     log_mass = np.log(model.strength) + float(source_terminals_of(size)) * model.log_source
     log_mass += float(target_terminals_of(size)) * model.log_target
-    count = float(rest[which])
+    count = float(other_counts[which])
     with np.errstate(divide="ignore"):
         factors = np.logaddexp(np.log(count + np.arange(limit)), log_mass)
     return np.concatenate(([0.0], np.cumsum(factors)))
 
 
 def _uniform_numbers(key: int, pair: int, move: int) -> Iterator[float]:
-    state = np.uint64(stream(key, PIVOTS + pair, move))
+    state = np.uint64(stream(key, PIVOT_STREAMS + pair, move))
     while True:
         state = np.uint64(advance(state))
         yield float(uniform(state))
@@ -184,11 +193,12 @@ class TypeSampler:
         self._free = np.flatnonzero(batch.forests.node["free"])
 
     def step(self, key: int, state: ChainState, sweep: int, pivots: int) -> ChainState:
-        """Return the state after `pivots` moves with one pivot each. Consumes `state`.
+        """Return the state after `pivots` moves, each with a random pivot. Consumes `state`.
 
-        Move i after `sweep` uses the random stream of sweep `sweep` * MAX_TYPE_MOVES + i of pair `PIVOTS` + number of
-        the first pair. Pivots are drawn uniformly from all free cuts, inside and outside the derivations, so that the
-        choice of a pivot does not depend on the state. Raises `CountsError` if a count falls below 0.
+        `sweep` is the number of the last sweep, after which all pairs must be at T = 1. Move i after `sweep` uses the
+        random stream of sweep `sweep` * MAX_TYPE_MOVES + i of pair `PIVOT_STREAMS` + number of the first pair. Pivots
+        are drawn uniformly from all free cuts, inside and outside the derivations, so that the choice of a pivot does
+        not depend on the state. Raises `CountsError` if a count falls below 0.
         """
         derivations, table, averages = state
         self._update_sites(derivations, np.arange(self._batch.size))
@@ -253,8 +263,10 @@ class TypeSampler:
         group_sizes = np.array([sites - split, split, split])
         if rules.equal_parts:
             group_sizes[UPPER] = group_sizes[LOWER] = 2 * split
-        rest = np.array([look_up(table, high, low)[1] for high, low in rules.keys], np.int64) - group_sizes
-        weights = np.cumsum(np.exp(log_weights(self._model, rules, rest, table.rule_tokens - sites - split, sites)))
+        other_counts = np.array([look_up(table, high, low)[1] for high, low in rules.keys], np.int64) - group_sizes
+        weights = np.cumsum(
+            np.exp(log_weights(self._model, rules, other_counts, table.rule_tokens - sites - split, sites))
+        )
         split_sites = int(np.searchsorted(weights, next(draws) * weights[-1], "right"))
         after = np.zeros(sites, np.uint8)
         remaining = min(split_sites, sites)

@@ -1,8 +1,9 @@
 """Tree-substitution grammar: a Dirichlet process over elementary trees per root label [CGB09 eq. 2].
 
-The base distributions P_M and P_C differ in the probability of an expansion. Under P_M, the number of children and the
-symbol of each child are uniform. Under P_C, the probability is the relative frequency in the treebank. docs/model.md,
-section 6, has the equations.
+The elementary trees are the fragments of derivations. A base distribution P0 expands a nonterminal child of label c
+with probability β_c, or else stops at it. The base distributions P_M and P_C differ in the probability of an expansion.
+Under P_M, the number of children and the symbol of each child are uniform. Under P_C, the probability is the relative
+frequency in the treebank. docs/model.md, section 6, has the equations.
 """
 
 import math
@@ -20,17 +21,17 @@ from hierogram.samplers.forests.derivations import State
 from hierogram.samplers.forests.forest import node_label, tail_range
 from hierogram.samplers.grammar.settings import BASES, PCFG, UNIFORM
 
-_KNOWN_COUNTS = 1 << 10
+_TABULATED_COUNTS = 1 << 10
 
 
 class LabelProcesses(NamedTuple):
-    """Dirichlet processes of root labels. All arrays are float64[L] by label. Index 0 is unused."""
+    """Parameters of the Dirichlet process of each root label, float64[L] by label. Index 0 is unused."""
 
-    # α_c, the strength of each process, and β_c, the probability that the base distribution expands the label.
+    # Strength α_c, and probability β_c that the base distribution expands a nonterminal of the label.
     strength: NDArray[np.float64]
     expansion_probability: NDArray[np.float64]
-    # Natural logs of α_c, β_c and 1 - β_c. `set_label` computes them from α_c and β_c, the only values that are stored,
-    # so that a resumed run equals an uninterrupted run.
+    # Natural logs of α_c, β_c and 1 - β_c. Only α_c and β_c are stored, and `set_label` computes the logs from them, so
+    # that a resumed run equals an uninterrupted run.
     log_strength: NDArray[np.float64]
     log_expanded: NDArray[np.float64]
     log_stopped: NDArray[np.float64]
@@ -39,7 +40,8 @@ class LabelProcesses(NamedTuple):
 class TreeModel(NamedTuple):
     """Kernel constants: log probabilities of a batch's E edges, and fields of a Dirichlet process."""
 
-    # int64[N+1], float64[E]: natural log probability of each edge. Edge j of node v has the index `edge_offset[v] + j`.
+    # int64[N+1], float64[E]: natural log probability of each edge's production under the base distribution. Edge j of
+    # node v of the batch has the index `edge_offset[v] + j`.
     edge_offset: NDArray[np.int64]
     log_expansion: NDArray[np.float64]
     # Fields of `hierogram.samplers.counts.models.Model` that kernels read, with their values for a Dirichlet process:
@@ -52,10 +54,10 @@ class Expansions(NamedTuple):
     """Productions of the E edges of a treebank's forests."""
 
     # Distinct productions: a label, then its children, which are labels or NUL-prefixed words.
-    symbols: Sequence[tuple[str, ...]]
-    # int32[E], float64[E]: production of each edge, and weight of each edge: 1 / number of edges of its node.
-    number: NDArray[np.int32]
-    weight: NDArray[np.float64]
+    productions: Sequence[tuple[str, ...]]
+    # int32[E], float64[E]: index of each edge's production, and weight of each edge: 1 / number of edges of its node.
+    edge_production: NDArray[np.int32]
+    edge_weight: NDArray[np.float64]
     # int64[N+1]: index of each node's first edge.
     edge_offset: NDArray[np.int64]
 
@@ -76,21 +78,21 @@ def _log_expansions(base: str, expansions: Expansions) -> NDArray[np.float64]:
     `ValueError` if the base is unknown.
     """
     if base == UNIFORM:
-        children = np.array([len(symbols) - 1 for symbols in expansions.symbols], np.float64)
-        vocabulary = len({symbol for symbols in expansions.symbols for symbol in symbols})
+        children = np.array([len(symbols) - 1 for symbols in expansions.productions], np.float64)
+        vocabulary = len({symbol for symbols in expansions.productions for symbol in symbols})
         return np.asarray(-np.log(children.max(initial=1.0)) - children * np.log(max(1, vocabulary)))
     if base == PCFG:
-        counts = np.bincount(expansions.number, expansions.weight, len(expansions.symbols))
+        counts = np.bincount(expansions.edge_production, expansions.edge_weight, len(expansions.productions))
         totals: Counter[str] = Counter()
-        for symbols, count in zip(expansions.symbols, counts.tolist(), strict=True):
+        for symbols, count in zip(expansions.productions, counts.tolist(), strict=True):
             totals[symbols[0]] += count
-        heads = np.array([totals[symbols[0]] for symbols in expansions.symbols])
-        return np.asarray(np.log(counts) - np.log(heads))
+        label_counts = np.array([totals[symbols[0]] for symbols in expansions.productions])
+        return np.asarray(np.log(counts) - np.log(label_counts))
     raise ValueError(f"base must be {' or '.join(BASES)}, got {base!r}")
 
 
 def label_processes(strength: NDArray[np.float64], expansion_probability: NDArray[np.float64]) -> LabelProcesses:
-    """Return the processes of labels with α_c and β_c, float64[L]. Raises `ValueError` if out of range."""
+    """Return the processes of labels, given α_c and β_c, float64[L]. Raises `ValueError` if out of range."""
     valid = (strength > 0) & (expansion_probability > 0) & (expansion_probability < 1)
     if not valid.all():
         c = int(np.argmin(valid))
@@ -105,18 +107,18 @@ def label_processes(strength: NDArray[np.float64], expansion_probability: NDArra
 
 
 def build_tree_model(base: str, expansions: Expansions) -> TreeModel:
-    """Return the model of a batch for the kernels. Raises `ValueError` if the base is unknown."""
-    by_count = np.zeros(_KNOWN_COUNTS, BY_COUNT)
+    """Return the model of a batch. `base` is one of `BASES`. Raises `ValueError` if it is unknown."""
+    by_count = np.zeros(_TABULATED_COUNTS, BY_COUNT)
     by_count["tables"][1:] = int(TABLE_UNIT)
     by_count["more_tables"][0] = int(TABLE_UNIT)
-    by_count["cached"] = np.arange(_KNOWN_COUNTS)
-    log_expansion = _log_expansions(base, expansions)[expansions.number]
+    by_count["discounted"] = np.arange(_TABULATED_COUNTS)
+    log_expansion = _log_expansions(base, expansions)[expansions.edge_production]
     return TreeModel(expansions.edge_offset, log_expansion, by_count, 0.0)
 
 
 @njit_inline
 def set_label(labels, c, strength, expansion_probability):
-    """Change α_c, β_c and their logs in place."""
+    """Set α_c, β_c and their logs in `labels`, in place."""
     labels.strength[c] = strength
     labels.expansion_probability[c] = expansion_probability
     labels.log_strength[c] = math.log(strength)

@@ -3,7 +3,10 @@
 A sweep samples the trees one by one given the counts of all other trees, so the sampler is exact (docs/model.md,
 section 6). Before a tree is sampled, its nodes are summarized bottom up. A change of a cut then recomputes only the
 summaries up to the root of the fragment. An *option* is a value of a node's edge or cut, with the fragments under that
-value. In the rule table, the length of a fragment is its root label.
+value. In the rule table, the length of a fragment is its root label, so that the table has the total of each label.
+
+A tree here is the current tree of a pair's forest: a treebank tree, or one parse of an ambiguous sentence. Nodes are
+numbered within the forest.
 """
 
 import math
@@ -39,12 +42,12 @@ class TreeSpace(NamedTuple):
     # int32[n]: nodes of the current tree, heads before tails, and all nodes of the forest in random order.
     order: NDArray[np.int32]
     sampling_order: NDArray[np.int32]
-    # SUMMARY[n], float64[n]: saved summary and ln P0 of each node on a path.
+    # SUMMARY[n], float64[n]: summaries and ln P0 before a change, by position on the path upward from a node.
     saved: NDArray[np.void]
     saved_log_bases: NDArray[np.float64]
     # FRAGMENT[n+1]: fragments of an option.
     option: NDArray[np.void]
-    # int32[n], int32[n+1]: nodes of a subtree, and a stack of nodes.
+    # int32[n], int32[n+1]: nodes of the subtree of a node, and a stack of nodes.
     subtree: NDArray[np.int32]
     stack: NDArray[np.int32]
     # uint64[longest rule + 3], int64[2, n+1]: powers of the hash base, and scratch memory of `compose`.
@@ -56,7 +59,7 @@ class TreeSpace(NamedTuple):
 
 
 class TreeResampling(NamedTuple):
-    """Context for resampling a tree: view, first node in the batch, chain state, model and memory."""
+    """Context for resampling a tree. `first_node` is the number of its first node in the batch."""
 
     tree: PairView
     first_node: int
@@ -76,13 +79,13 @@ def _tree_at(batch, state, tree, model, space):
         state.labels,
         model,
         space,
-        batch.words.key_mask,
+        batch.word_hashes.key_mask,
     )
 
 
 @njit_inline
 def _summarize(v, context):
-    """Compute the summary of node v. The summaries of its uncut tails must be valid."""
+    """Compute the summary and ln P0 of node v. Those of its uncut tails must be valid."""
     space = context.space
     compose(v, context.tree, space.summary, space.powers, space.scratch)
     space.log_bases[v] = log_base(v, context)
@@ -161,10 +164,10 @@ def _enter_fragment(k, v, context):
 
 @njit
 def _list_option(v, fragment_root, context):
-    """List the fragments given v's edge: first at `fragment_root`, then fragments rooted below v.
+    """Write the fragments under v's current edge to `option`: at `fragment_root`, then below v.
 
-    Recomputes the summaries below v and up to `fragment_root`. Returns the number of fragments and the natural log of
-    the density factor, the product of the domain sizes of all variables strictly below v [CFGŠ14 eq. 6].
+    Recomputes the summaries below v and up to `fragment_root`. Returns the number of fragments, and the natural log of
+    the density factor, the product of the numbers of values of all variables strictly below v [CFGŠ14 eq. 6].
     """
     view, space = context.tree, context.space
     space.subtree[0] = v
@@ -198,7 +201,7 @@ def _list_option(v, fragment_root, context):
 
 @njit
 def _score_option(size, context):
-    """Return ln ∏ P(fragment | rest and previous fragments) of the option's first `size` fragments."""
+    """Return ln ∏ P(fragment | counts, previous fragments) of the option's first `size` fragments."""
     table, option, labels = context.table, context.space.option, context.labels
     total = 0.0
     for k in range(size):
@@ -237,7 +240,7 @@ _JOINED, _UPPER, _LOWER = range(3)
 
 @njit_inline
 def _log_odds(current_cut, context):
-    """Return ln(P(upper) P(lower) / P(joined)), given the counts without the current fragments."""
+    """Return ln(P(upper) P(lower) / P(joined)). Excludes the current fragments from the counts."""
     labels, table, option = context.labels, context.table, context.space.option
     joined, upper, lower = option[_JOINED], option[_UPPER], option[_LOWER]
     # The joined and the upper fragment have the same root, and therefore the same label.
@@ -259,7 +262,7 @@ def _log_odds(current_cut, context):
 
 @njit_inline
 def _sample_cut(v, u, temperature, context):
-    """Sample the cut at v [CGB09 eq. 3 and 4]. Returns False if a count fell below 0."""
+    """Sample the cut at v from P^(1/T) [CGB09 eq. 3 and 4]. Returns False if a count fell below 0."""
     view, space = context.tree, context.space
     current_cut = np.int64(view.cut[v])
     fragment_root = _find_fragment_root(v, context)
@@ -289,12 +292,12 @@ def _sample_cut(v, u, temperature, context):
 
 @njit
 def _draw(log_weights, size, u):
-    most = -np.inf
+    largest = -np.inf
     for j in range(size):
-        most = max(most, log_weights[j])
+        largest = max(largest, log_weights[j])
     total = 0.0
     for j in range(size):
-        total += math.exp(log_weights[j] - most)
+        total += math.exp(log_weights[j] - largest)
         log_weights[j] = total
     choice = 0
     while choice < size - 1 and log_weights[choice] <= u * total:
@@ -304,7 +307,7 @@ def _draw(log_weights, size, u):
 
 @njit
 def _sample_edge(v, u, temperature, context):
-    """Draw an edge by P^(1/T) · density factor [CFGŠ14 eq. 6]. Returns False if a count fell below 0."""
+    """Sample v's edge by P^(1/T) · density factor [CFGŠ14 eq. 6]. Returns False if a count fell below 0."""
     view, space = context.tree, context.space
     current_edge = np.int64(view.edge[v])
     edges = np.int64(view.node[v]["degree"])
@@ -358,20 +361,22 @@ def _sweep_tree(context, stream_state, temperature):
     return sound
 
 
-PRIOR_SHAPE = 0.001
-PRIOR_SCALE = 1000.0
-"""Scale of the Gamma prior of α_c, which has the shape `PRIOR_SHAPE` [CGB09 §4]."""
+PRIOR_SHAPE, PRIOR_SCALE = 0.001, 1000.0
+"""Shape and scale of the Gamma prior of α_c [CGB09 §4]."""
 PROPOSAL_VARIANCE = 0.3
 """Variance of the Metropolis–Hastings steps of ln α_c."""
 MIN_STRENGTH = 1e-200
 """Minimum strength. The sampler rejects smaller proposals."""
 
 _STRENGTHS, _EXPANSIONS = 1, 2
-"""High bits of pair keys of streams: strengths, expansion probabilities, tables (2 * `_EXPANSIONS`)."""
+"""High bits of the pair numbers of the streams of strengths and of expansion probabilities.
+
+The label is in the low bits. The stream of the tables has 2 * `_EXPANSIONS` as high bits.
+"""
 
 
 class FragmentUses(NamedTuple):
-    """Distinct fragments in use: root label, number of uses, ln P0, and tree and node of one use of each."""
+    """Distinct fragments: root label, uses, ln P0, and the tree and node of one use, given in the batch."""
 
     label: NDArray[np.int32]
     uses: NDArray[np.int64]
@@ -405,7 +410,7 @@ def _list_fragments(batch, state, model, space, seen, fragments):
 
 @njit
 def _count_decisions(batch, state, stack, fragments, stream_state, expanded, stopped):
-    """Count expansions and stops in all base draws by label. Each table of a fragment has one base draw."""
+    """Count the expansions and stops of each label in all draws from the base distribution."""
     for e in range(len(fragments.label)):
         base_mass = math.exp(state.labels.log_strength[fragments.label[e]] + fragments.log_base[e])
         tables, stream_state = draw_tables(fragments.uses[e], base_mass, stream_state)
@@ -428,7 +433,7 @@ def _count_decisions(batch, state, stack, fragments, stream_state, expanded, sto
 
 @njit
 def _log_likelihood_of_label(c, strength, log_strength, groups):
-    """Return ln (Γ(α)/Γ(n + α) ∏ Γ(n_e + α P0(e)) / Γ(α P0(e))) over the n uses of fragments e of a label."""
+    """Return ln (Γ(α)/Γ(n + α) ∏ Γ(n_e + α P0(e)) / Γ(α P0(e))) over the n uses of fragments e of label c."""
     fragments, starts = groups
     total = 0
     result = 0.0
@@ -471,6 +476,7 @@ def _move_expansions(key, sweep, expanded, stopped, labels):
 
 
 _TREES_PER_CALL = 64
+"""Trees per call of a kernel. Before each call, the table gets room for the fragments that it can add."""
 _ROOM_PER_NODE = 3
 """Table rows per node: two for the fragments that a change of its cut adds, and one in reserve."""
 
@@ -519,7 +525,7 @@ class TreeKernel:
     space: TreeSpace
 
     def resume(self, derivations: State, labels: LabelProcesses) -> TreeState:
-        """Return a state with these derivations, a copy of the label processes, and the counts of fragments."""
+        """Return a state that shares the derivations, copies the processes, and counts all fragments."""
         table = empty_table(len(labels.strength))
         state = TreeState(derivations, table, LabelProcesses(*(values.copy() for values in labels)))
         for first in range(0, self.batch.size, _TREES_PER_CALL):
@@ -551,7 +557,7 @@ class TreeKernel:
         return state, SweepInfo(*map(int, self.space.statistics[0]))
 
     def list_fragments(self, state: TreeState) -> FragmentUses:
-        """Return the distinct fragments of all derivations."""
+        """Return the distinct fragments of all derivations, in the order of their first use."""
         number, seen = state.table.rule_types, np.zeros(len(state.table.rows), np.uint8)
         label, tree, node = np.empty((3, number), np.int32)
         fragments = FragmentUses(label, np.empty(number, np.int64), np.empty(number), tree, node)
@@ -559,11 +565,11 @@ class TreeKernel:
         return fragments
 
     def move_strengths(self, key: int, sweep: int, state: TreeState, fragments: FragmentUses) -> None:
-        """Run a Metropolis–Hastings step for α_c of each label with fragments, in place."""
+        """Run a Metropolis–Hastings step for α_c of each label with fragments, which must be current."""
         _move_strengths(key, sweep, _group_by_label(fragments, state), state.labels)
 
     def move_expansions(self, key: int, sweep: int, state: TreeState, fragments: FragmentUses) -> None:
-        """Sample β_c of every label, in place."""
+        """Sample β_c of every label, in place. The arguments are as in `move_strengths`."""
         expanded, stopped = np.zeros((2, len(state.labels.strength)), np.int64)
         stream_state = np.uint64(stream(key, _EXPANSIONS << 33, sweep))
         _count_decisions(self.batch, state, self.space.stack, fragments, stream_state, expanded, stopped)

@@ -275,7 +275,7 @@ class RuleWords:
         words = np.fromiter(map(words_by_symbol.get, symbols, repeat(_NOT_SEEN)), np.int64, len(symbols))
         uncached = np.flatnonzero(words == _NOT_SEEN).tolist()
         if uncached:
-            new_words = {symbol: word_side.word(symbol) for symbol in dict.fromkeys(symbols[k] for k in uncached)}
+            new_words = {symbol: word_side.parse_word(symbol) for symbol in dict.fromkeys(symbols[k] for k in uncached)}
             ids = self._word_ids(word_side.vocabulary, (token for token in new_words.values() if token is not None))
             words_by_symbol.update(
                 (symbol, _NO_WORD if token is None else ids[token]) for symbol, token in new_words.items()

@@ -359,7 +359,7 @@ DAEMON_FAULTS = (
     Fault(
         "a rule missing from an export counts as unused",
         "daemon/exports/difference.py",
-        "rounding_step = STEP / ONE_USE",
+        "rounding_step = ROUNDING_STEP / ONE_USE",
         "rounding_step = 0.0",
         (_DIFFERENCE, "-k", "quarter"),
     ),

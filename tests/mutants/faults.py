@@ -113,8 +113,8 @@ FAULTS = (
     Fault(
         "a fragment is kept with the variables of the option tried last",
         "forests/averages.py",
-        "position = put_number(content, position, 2 * np.int64(view.edge[v]) + 1)",
-        "position = put_number(content, position, 1)",
+        "position = put_varint(content, position, 2 * np.int64(view.edge[v]) + 1)",
+        "position = put_varint(content, position, 1)",
         (CREDITS, "-k", "kernel_credits"),
     ),
     Fault(
@@ -141,7 +141,7 @@ FAULTS = (
     Fault(
         "n-grams include the occurrence from which a rule is taken",
         "forests/compositions.py",
-        "p = (max(times - 1.0, 0.0) + p) / max(before, 1.0)",
+        "p = (max(occurrences - 1.0, 0.0) + p) / max(context_occurrences, 1.0)",
         "p = (max(times, 0.0) + p) / max(before, 1.0)",
         (COMPOSITIONS, "-k", "match_the_twin"),
     ),
@@ -162,8 +162,8 @@ FAULTS = (
     Fault(
         "the words of an open phrase are also expected",
         "forests/compositions.py",
-        "_log_probability(view.source, last, end, ngrams)",
-        "_log_probability(view.source, first, end, ngrams)",
+        "_log_probability(view.source_hashes, last, end, ngrams)",
+        "_log_probability(view.source_hashes, first, end, ngrams)",
         (COMPOSITIONS, "-k", "match_the_twin"),
     ),
     Fault(
@@ -204,7 +204,7 @@ FAULTS = (
     Fault(
         "a rule without an entry never had uses before",
         "forests/averages.py",
-        "return averages.floor[pair] + threshold(STEP, draw, pruned)",
+        "return averages.floor[pair] + threshold(ROUNDING_STEP, draw, pruned)",
         "return averages.floor[pair]",
         (AVERAGES, "-k", "few_slots"),
     ),
@@ -253,8 +253,8 @@ FAULTS = (
     Fault(
         "shared rules are rounded to the step of other rules",
         "forests/averages.py",
-        "return SHARED_STEP if shared else STEP",
-        "return SHARED_STEP if shared == 1 else STEP",
+        "return SHARED_ROUNDING_STEP if shared else ROUNDING_STEP",
+        "return SHARED_ROUNDING_STEP if shared == 1 else ROUNDING_STEP",
         (AVERAGES, "-k", "keeps_the_expectation"),
     ),
     Fault(
@@ -347,7 +347,7 @@ FAULTS = (
     Fault(
         "averages can contain more uses than the sweeps allow",
         "forests/records.py",
-        "sums[0] > min(left, _MAX_STORED)",
+        "sums[0] > min(uses_left, _MAX_STORED)",
         "sums[0] > _MAX_STORED",
         DAMAGED,
     ),
@@ -405,7 +405,7 @@ FAULTS = (
         "a point moves by the current option's weight",
         "synchronous/draws.py",
         "largest = max(largest, sum_ - below)",
-        "largest = sum_ - below if k == present else largest",
+        "largest = sum_ - below if k == current else largest",
         (DRAWS, "-k", "test_gibbs and True"),
     ),
     Fault(
@@ -580,7 +580,7 @@ FAULTS = (
     Fault(
         "long rules are scored without discount",
         "counts/models.py",
-        "log_mass = math.log(_discounted(model, count) + math.exp(log_mass))",
+        "log_mass = math.log(_compute_discounted(model, count) + math.exp(log_mass))",
         "log_mass = math.log(count + math.exp(log_mass))",
         (MODELS,),
     ),
@@ -594,8 +594,8 @@ FAULTS = (
     Fault(
         "density factors are raised to the power 1/T",
         "synchronous/gibbs.py",
-        "weight = times(weight, factor)",
-        "weight = times(weight, _tempered(factor, context))",
+        "weight = multiply(weight, factor)",
+        "weight = multiply(weight, _tempered(factor, context))",
         (DRAWS, "-k", "temperatures"),
     ),
     Fault(
@@ -701,8 +701,8 @@ FAULTS = (
     Fault(
         "annealing never reaches T = 1",
         "grammar/schedules.py",
-        "np.clip(part, 0.0, 1.0)",
-        "np.clip(part, 0.0, 0.999)",
+        "np.clip(progress, 0.0, 1.0)",
+        "np.clip(progress, 0.0, 0.999)",
         (SCHEDULES,),
     ),
     Fault(
@@ -928,7 +928,7 @@ FAULTS = (
         "local moves follow only after an abandoned chart",
         "itg/sampler.py",
         "if _combinations(n, m) > scratch.chart.registers[LIMIT]:",
-        "if scratch.numbers[_GIVEN_UP] > 0:",
+        "if scratch.statistics[_GIVEN_UP] > 0:",
         ("tests/samplers/itg/test_long_run.py", "-k", "gives_up"),
     ),
     Fault(
@@ -1025,8 +1025,8 @@ FAULTS = (
     Fault(
         "a table counts as a whole draw of its words",
         "itg/model.py",
-        "SHARE = 0.5",
-        "SHARE = 1.0",
+        "DRAWS_PER_TABLE = 0.5",
+        "DRAWS_PER_TABLE = 1.0",
         _ITG_TABLES,
     ),
     Fault(

@@ -11,22 +11,22 @@ from fractions import Fraction
 from tests.reference.streams import MASK, mix
 
 ONE_USE = 4096
-STEP, SHARED_STEP = ONE_USE // 4, ONE_USE // 32
-DRAWS = 128
+ROUNDING_STEP, SHARED_ROUNDING_STEP = ONE_USE // 4, ONE_USE // 32
+ROUNDING_DRAWS = 128
 MAX_SWEEPS = 2048
 SWEEPS_PER_PRUNING = 16
-SHARED_SWEEPS = 128
+SHARED_PERIOD = 128
 BYTES_PER_SLOT = 10
 
 
 def draw_of_rule(pair: int, source_hash: int, target_hash: int) -> int:
     """Return a number from 0 to 127 that determines how the uses of a rule are rounded in a pair."""
-    return mix(mix(mix(pair) + source_hash & MASK) + target_hash & MASK) % DRAWS
+    return mix(mix(mix(pair) + source_hash & MASK) + target_hash & MASK) % ROUNDING_DRAWS
 
 
 def threshold(draw: int, sweeps: int, *, shared: bool = False) -> Fraction:
     """Return the sum of uses below which their mean is rounded to 0."""
-    return Fraction(2 * draw + 1, 2 * DRAWS) * (SHARED_STEP if shared else STEP) * sweeps
+    return Fraction(2 * draw + 1, 2 * ROUNDING_DRAWS) * (SHARED_ROUNDING_STEP if shared else ROUNDING_STEP) * sweeps
 
 
 def error_variance(mean: int, sweeps: int) -> int:
@@ -39,7 +39,7 @@ def round_uses(uses: int, missed: int, sweeps: int, draw: int, *, shared: bool) 
     if uses + missed // 3 < math.floor(threshold(draw, sweeps, shared=shared)):
         return 0, 0
     mean = math.floor(Fraction(uses, sweeps) + Fraction(1, 2))
-    rounded = max(mean, SHARED_STEP if shared else STEP)
+    rounded = max(mean, SHARED_ROUNDING_STEP if shared else ROUNDING_STEP)
     return rounded, error_variance(rounded, sweeps) + rounded * (rounded - mean)
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 MAX_SWEEPS = 2048
 ONE_USE = 4096
-DRAWS = 128
+ROUNDING_DRAWS = 128
 BYTES_PER_SLOT = 10
 NUMBER_BITS = 56
 LARGEST = 0xFFFFFFFF
@@ -110,7 +110,7 @@ def _is_record(numbers: Numbers, nodes: Sequence[ForestNode]) -> bool:
     slots = 16 + 4 * level
     while not numbers.ended:
         root, uses, missed, draw, size = (numbers.next() for _ in range(5))
-        if size < 1 or uses >> 2 > LARGEST or missed > LARGEST or draw >= DRAWS or size > 0xFFFF:
+        if size < 1 or uses >> 2 > LARGEST or missed > LARGEST or draw >= ROUNDING_DRAWS or size > 0xFFFF:
             return False
         slots -= -(-size // BYTES_PER_SLOT)
         _check_fragment(numbers.take(size), root, nodes)

@@ -20,7 +20,7 @@ from hierogram.samplers.grammar.rules import Rule, RuleUse, escape_terminal, ren
 from hierogram.samplers.grammar.schedules import Annealing
 from hierogram.samplers.grammar.settings import CUT, DIRICHLET, FLAT, ITG
 from hierogram.samplers.itg import summaries
-from hierogram.samplers.itg.batch import BINARY, ItgBatch, make_batch
+from hierogram.samplers.itg.batch import BINARY_TYPES, ItgBatch, make_batch
 from hierogram.samplers.itg.derivations import PAIR, Derivations, decode, encode, list_nodes
 from hierogram.samplers.itg.model import STRENGTHS, ItgSettings, Model1, train_model1
 from hierogram.samplers.itg.sampler import ItgKernel, ItgPlan, ItgState
@@ -34,7 +34,6 @@ from hierogram.storage.records.settings import Settings
 
 BINARY_RULES = (Rule((1, 2), (1, 2)), Rule((1, 2), (2, 1)))
 """X → [X X] and X → ⟨X X⟩."""
-_EXCLUDED, _WITH_RECORD, _WITHOUT_RECORD = 0, 1, 2
 
 
 class LoadedRawPairs:
@@ -111,19 +110,18 @@ class LoadedRawPairs:
     def _uses(self, samples: StoredSamples | None, weight: int, first: int) -> list[RuleUses]:
         if samples is None:
             return []
-        chosen = np.where(np.diff(samples.records.offsets) == 0, _WITHOUT_RECORD, _WITH_RECORD).astype(np.int8)
-        if samples.chosen is not None:
-            chosen[~samples.chosen] = _EXCLUDED
+        has_record = np.diff(samples.records.offsets) > 0
+        chosen = np.ones(len(has_record), np.bool_) if samples.chosen is None else samples.chosen
         averaged = summaries.list_record_uses(self.batch, samples.records, first)
         # A chain stays in one mode of the posterior, so its averages do not become more precise with more sweeps.
         averaged = averaged._replace(variances=averaged.variances + mode_variances(averaged.expected_uses))
-        all_uses = [summaries.list_tree_uses(self.batch, samples.state, chosen, first), averaged]
+        all_uses = [summaries.list_derivation_uses(self.batch, samples.state, chosen, has_record, first), averaged]
         return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in all_uses]
 
     def _words(self, rules: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Return the index in `BINARY_RULES`, and the source and target words of each rule. -1 means none."""
         batch = self.batch
-        ends = np.cumsum([BINARY, batch.source_words, batch.target_words, len(batch.type_source)])
+        ends = np.cumsum([BINARY_TYPES, batch.source_words, batch.target_words, len(batch.type_source)])
         kind = np.searchsorted(ends, rules, "right")
         sides = [np.full((len(rules), batch.phrases.longest), -1, np.int64) for _ in range(2)]
         phrases = np.flatnonzero(kind == 4)
@@ -158,8 +156,8 @@ class LoadedRawPairs:
 
     def occurrences(self, state: Derivations) -> Occurrences:
         """Return the rules in the derivation of each pair, sorted by pair."""
-        all_pairs = np.full(self.batch.size, _WITH_RECORD, np.int8)
-        uses = summaries.list_tree_uses(self.batch, state, all_pairs)
+        all_pairs = np.ones(self.batch.size, np.bool_)
+        uses = summaries.list_derivation_uses(self.batch, state, all_pairs, all_pairs)
         order = np.lexsort((uses.rules, uses.pairs))
         pairs, rules = uses.pairs[order], uses.rules[order]
         starts = np.flatnonzero((np.diff(pairs, prepend=-1) != 0) | (np.diff(rules, prepend=-1) != 0))
@@ -185,7 +183,7 @@ class _ItgChain(AllPairsChain):
 
     def _start(self, state: Derivations) -> None:
         self.kernel = ItgKernel(self.loaded.batch, _ITG_SETTINGS, self._settings.slices, self.loaded.model1)
-        base = self.kernel.first_base
+        base = self.kernel.initial_base
         first = zip(STRENGTHS, base.strengths.tolist(), strict=True)
         known = [self._parameters.get(name, LabelRow(name, strength, 0.0)).strength for name, strength in first]
         self.state = self.kernel.resume(state, base._replace(strengths=np.array(known)))

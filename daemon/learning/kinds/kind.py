@@ -259,7 +259,7 @@ class Kind:
 def find_kind(settings: Settings) -> Kind:
     """Return the kind of grammar of a store with these settings. Raises `SamplerError`."""
     # Import a kind when it is first used, because its kernels load slowly.
-    kind: Kind = import_module(f"{__package__}.{find_grammar_kind(settings.grammar).kind}").KIND
+    kind: Kind = import_module(f"{__package__}.{find_grammar_kind(settings.grammar).name}").KIND
     return kind
 
 

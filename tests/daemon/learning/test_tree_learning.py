@@ -14,7 +14,7 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.samplers.exceptions import BracketError
 from hierogram.samplers.grammar.brackets import read_parse
-from hierogram.samplers.grammar.numbers import MAX_LABEL, ONE_USE, STEP
+from hierogram.samplers.grammar.numbers import MAX_LABEL, ONE_USE, ROUNDING_STEP
 from hierogram.samplers.trees.sampler import TreePlan
 from hierogram.storage.records.grammar import LabelRow
 from hierogram.storage.store import Store, open_store
@@ -78,11 +78,11 @@ def test_a_run_in_parts_equals_a_single_run_and_a_chain_without_a_store(store_ur
         put(treebank, TREES)
         learn(treebank, sweeps=7)
         assert read_counts(treebank) == found
-    # A tree's mean below `STEP` is rounded to 0 or `STEP`, so each tree may be wrong by up to `STEP`.
+    # A mean below `ROUNDING_STEP` is rounded to 0 or to the step, so each tree may be wrong by up to the step.
     uses = {rule: uses for rule, (_, uses) in found.items()}
     assert set(uses) <= set(config)
     for rule, mean in config.items():
-        assert uses.get(rule, 0) == pytest.approx(mean, abs=len(TREES) * STEP / ONE_USE)
+        assert uses.get(rule, 0) == pytest.approx(mean, abs=len(TREES) * ROUNDING_STEP / ONE_USE)
 
 
 class TreeChainRun:

@@ -11,7 +11,7 @@ from hierogram.samplers.counts.models import (
     Model,
     ModelSettings,
     build_model,
-    cached_mass,
+    discounted_count,
     estimate_tables,
     is_long,
     log_probability,
@@ -26,7 +26,7 @@ SMALL = 5
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Model:
     """Model with default settings and only five precomputed counts."""
-    monkeypatch.setattr(models, "_KNOWN_COUNTS", SMALL)
+    monkeypatch.setattr(models, "_TABULATED_COUNTS", SMALL)
     return build_model(ModelSettings(), 30, 40, 200)
 
 
@@ -42,11 +42,11 @@ def test_the_table_of_precomputed_counts_has_16384_entries() -> None:
 def test_estimated_tables_are_the_count_to_the_power_of_the_discount(model: Model, count: int) -> None:
     assert estimate_tables(model, count) == pytest.approx(units(count**0.5), abs=2)
     assert more_tables(model, count) == estimate_tables(model, count + 1) - estimate_tables(model, count)
-    assert cached_mass(model, count) == pytest.approx(count - 0.5 * count**0.5, rel=1e-12)
+    assert discounted_count(model, count) == pytest.approx(count - 0.5 * count**0.5, rel=1e-12)
 
 
 def test_a_rule_without_customers_has_no_table(model: Model) -> None:
-    assert (estimate_tables(model, 0), more_tables(model, 0), cached_mass(model, 0)) == (0, units(1.0), 0.0)
+    assert (estimate_tables(model, 0), more_tables(model, 0), discounted_count(model, 0)) == (0, units(1.0), 0.0)
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, SMALL - 1, SMALL, 4 * SMALL, 20_000])
@@ -54,7 +54,7 @@ def test_a_rule_without_customers_has_no_table(model: Model) -> None:
 def test_pitman_yor_probabilities_equal_the_closed_form(
     monkeypatch: pytest.MonkeyPatch, count: int, discount: float
 ) -> None:
-    monkeypatch.setattr(models, "_KNOWN_COUNTS", SMALL)
+    monkeypatch.setattr(models, "_TABULATED_COUNTS", SMALL)
     model = build_model(ModelSettings(discount=discount, strength=2.0, rate=3.0), 30, 40, 200)
     length, tokens, tables = 4, count + 7, count**discount + 3.5
     poisson = exp(length * log(3.0) - 3.0 - log(24))

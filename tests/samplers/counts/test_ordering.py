@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hierogram.samplers.counts.texts import take_texts, text_order
+from hierogram.samplers.counts.texts import select_texts, text_order
 from hierogram.samplers.grammar.columns import join_texts
 
 SIDES = st.lists(
@@ -21,7 +21,7 @@ def test_texts_are_ordered_as_in_python_then_by_key(rules: list[tuple[str, int, 
     order = text_order(texts, keys)
     assert sorted(order.tolist()) == list(range(len(rules)))
     assert [rules[row] for row in order] == sorted(rules)
-    assert take_texts(texts, order).strings() == sorted(text for text, _, _ in rules)
+    assert select_texts(texts, order).strings() == sorted(text for text, _, _ in rules)
 
 
 def test_texts_that_differ_after_their_first_bytes_are_ordered() -> None:

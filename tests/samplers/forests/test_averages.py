@@ -42,7 +42,14 @@ from hierogram.samplers.forests.derivations import Batch, State, begin_walk, ini
 from hierogram.samplers.forests.forest import view_pair
 from hierogram.samplers.forests.records import fragment_changes, list_fragments, read_averages, write_averages
 from hierogram.samplers.grammar.columns import Blobs, empty_blobs, join_blobs, split_blobs
-from hierogram.samplers.grammar.numbers import DRAWS, MAX_SWEEPS, ONE_SQUARE, ONE_USE, SHARED_STEP, STEP
+from hierogram.samplers.grammar.numbers import (
+    MAX_SWEEPS,
+    ONE_SQUARE,
+    ONE_USE,
+    ROUNDING_DRAWS,
+    ROUNDING_STEP,
+    SHARED_ROUNDING_STEP,
+)
 from hierogram.samplers.grammar.settings import CUT, JOINED
 
 FORESTS = [direct_forest(*pair) for pair in examples.random_pairs(7, 6, 6, "ab")]
@@ -159,7 +166,7 @@ def test_weights_are_rounded_means_of_the_entries() -> None:
             if weight:
                 expected.append((pair, weight, variance))
                 small += sums[0] < weight * 40
-                shared += is_shared and weight < STEP
+                shared += is_shared and weight < ROUNDING_STEP
     columns = (fragments.pairs, fragments.weights, fragments.variances)
     assert list(zip(*(column.tolist() for column in columns), strict=True)) == expected
     assert small
@@ -171,12 +178,14 @@ def test_weights_are_rounded_means_of_the_entries() -> None:
 def test_rounding_at_random_keeps_the_expectation(shared: int, share: float) -> None:
     """Over all draws, the mean is exact to about step / 256, and the variance of rounding to about step² / 128."""
     sweeps, step = 1900, int(step_of(shared))
-    assert step == (SHARED_STEP if shared else STEP)
+    assert step == (SHARED_ROUNDING_STEP if shared else ROUNDING_STEP)
     uses = round(share * step * sweeps)
-    rounded = np.array([round_uses(uses, 0, sweeps, step, draw) for draw in range(DRAWS)])
-    assert rounded[:, 0].mean() == pytest.approx(uses / sweeps, abs=step / 2 / DRAWS + 1)
+    rounded = np.array([round_uses(uses, 0, sweeps, step, draw) for draw in range(ROUNDING_DRAWS)])
+    assert rounded[:, 0].mean() == pytest.approx(uses / sweeps, abs=step / 2 / ROUNDING_DRAWS + 1)
     of_chain = [int(error_variance(mean, sweeps)) if mean else 0 for mean in rounded[:, 0]]
-    assert (rounded[:, 1] - of_chain).mean() == pytest.approx(rounded[:, 0].var(), abs=step * step / DRAWS + step)
+    assert (rounded[:, 1] - of_chain).mean() == pytest.approx(
+        rounded[:, 0].var(), abs=step * step / ROUNDING_DRAWS + step
+    )
     assert (set(rounded[:, 0].tolist()) <= {0, step}) == (share <= 1)
 
 
@@ -185,21 +194,26 @@ def test_rounded_uses_equal_the_rounded_uses_of_the_twin() -> None:
     for sweeps in (1, 2, 26, 100, 1023, 1900, MAX_SWEEPS - 1):
         for _ in range(200):
             uses, missed = (int(random.expovariate(1) * ONE_USE * sweeps / 8) for _ in range(2))
-            draw, shared = random.randrange(DRAWS), random.random() < 0.5
+            draw, shared = random.randrange(ROUNDING_DRAWS), random.random() < 0.5
             found = round_uses(uses, missed, sweeps, step_of(int(shared)), draw)
             assert tuple(map(int, found)) == twins.round_uses(uses, missed, sweeps, draw, shared=shared)
 
 
 def test_a_rule_is_rounded_up_from_its_threshold_on() -> None:
-    for sweeps, draw, step in ((64, 3, STEP), (1000, 127, STEP), (64, 3, SHARED_STEP), (7, 0, STEP)):
+    for sweeps, draw, step in (
+        (64, 3, ROUNDING_STEP),
+        (1000, 127, ROUNDING_STEP),
+        (64, 3, SHARED_ROUNDING_STEP),
+        (7, 0, ROUNDING_STEP),
+    ):
         least = int(threshold(step, draw, sweeps))
-        assert least == twins.threshold(draw, sweeps, shared=step == SHARED_STEP) // 1 > 0
+        assert least == twins.threshold(draw, sweeps, shared=step == SHARED_ROUNDING_STEP) // 1 > 0
         assert int(round_uses(least, 0, sweeps, step, draw)[0]) == step
         assert int(round_uses(least - 1, 0, sweeps, step, draw)[0]) == 0
         # A third of the possibly missed uses is added to the uses.
         assert int(round_uses(least - 1, 2, sweeps, step, draw)[0]) == 0
         assert int(round_uses(least - 1, 3, sweeps, step, draw)[0]) == step
-    assert (STEP / ONE_USE, SHARED_STEP / ONE_USE) == (1 / 4, 1 / 32)
+    assert (ROUNDING_STEP / ONE_USE, SHARED_ROUNDING_STEP / ONE_USE) == (1 / 4, 1 / 32)
 
 
 def test_draws_of_rules_are_uniform_and_uncorrelated_between_pairs() -> None:
@@ -208,14 +222,14 @@ def test_draws_of_rules_are_uniform_and_uncorrelated_between_pairs() -> None:
     draws = np.array([[int(draw_of_rule(pair, *map(np.uint64, one))) for one in hashes] for pair in (1, 2)])
     assert draws[0].tolist() == [twins.draw_of_rule(1, *one) for one in hashes]
     for of_pair in draws:
-        assert of_pair.mean() == pytest.approx((DRAWS - 1) / 2, abs=3)
-        assert set(of_pair.tolist()) == set(range(DRAWS))
+        assert of_pair.mean() == pytest.approx((ROUNDING_DRAWS - 1) / 2, abs=3)
+        assert set(of_pair.tolist()) == set(range(ROUNDING_DRAWS))
     assert abs(np.corrcoef(draws)[0, 1]) < 0.06
 
 
 def test_error_variances_follow_their_formula_for_any_number_of_sweeps() -> None:
     for sweeps in (1, 2, 26, 100, 1023, 1900, MAX_SWEEPS - 1):
-        for mean in (SHARED_STEP, STEP, ONE_USE, 3 * ONE_USE):
+        for mean in (SHARED_ROUNDING_STEP, ROUNDING_STEP, ONE_USE, 3 * ONE_USE):
             m = mean / ONE_USE
             exact = 0.28 * m * (1 - min(m, 1) / 2) / sweeps**0.5
             assert int(error_variance(mean, sweeps)) / ONE_SQUARE == pytest.approx(exact, abs=1 / ONE_SQUARE)

@@ -12,8 +12,13 @@ from tests.reference.rules import compositions
 from tests.samplers.synchronous.kernel_chain import SALT, rules_of_deltas, to_batch
 
 from hierogram.samplers.counts.deltas import add_fragments, empty_deltas
-from hierogram.samplers.forests.compositions import Ngrams, add_ngrams, empty_ngrams, expected_occurrences
-from hierogram.samplers.forests.compositions import compositions as composed
+from hierogram.samplers.forests.compositions import (
+    Ngrams,
+    add_ngrams,
+    empty_ngrams,
+    expected_occurrences,
+    list_compositions,
+)
 from hierogram.samplers.forests.derivations import Batch
 from hierogram.samplers.grammar.numbers import ONE_COMPOSITION
 from hierogram.samplers.grammar.rules import MAX_SHORT_SOURCE, render_side
@@ -26,14 +31,14 @@ def test_the_kernel_makes_the_twin_s_compositions(span_limit: int) -> None:
     forests = [UNLINKED, TWICE, TANGLED, *(direct_forest(*pair) for pair in random_pairs(33, 200, 16))]
     batch = to_batch(forests, span_limit)
     expected = Counter(rule for forest in forests for rule in compositions(forest, span_limit))
-    found = composed(batch, NO_NGRAMS)
+    found = list_compositions(batch, NO_NGRAMS)
     deltas = add_fragments(empty_deltas(), batch, found.fragments)
     assert rules_of_deltas(deltas, forests, "expected_uses") == {r: ONE_COMPOSITION * n for r, n in expected.items()}
     assert len(found.keys) == expected.total() > 100
     assert {len(rule.source) for rule in expected} == set(range(1, min(span_limit or 5, 5) + 1))
     assert {sum(isinstance(symbol, int) for symbol in rule.source) for rule in expected} == {0, 1}
     rows = np.arange(len(found.keys)) % 3 == 1
-    some = add_fragments(empty_deltas(), batch, found.fragments.take(rows))
+    some = add_fragments(empty_deltas(), batch, found.fragments.select(rows))
     # Each rule has the key under which it is counted.
     assert set(some.entry["key_low"][: some.entries].tolist()) == set(found.keys[rows].tolist())
     assert any(n > 1 for n in expected.values())
@@ -41,7 +46,7 @@ def test_the_kernel_makes_the_twin_s_compositions(span_limit: int) -> None:
 
 def test_a_batch_without_phrases_has_no_compositions() -> None:
     batch = to_batch([direct_forest(("a", "b"), ("x",), set())], 0)
-    assert len(composed(batch, NO_NGRAMS).keys) == 0
+    assert len(list_compositions(batch, NO_NGRAMS).keys) == 0
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +72,7 @@ def counted() -> tuple[list[Forest], Batch, Ngrams]:
 def test_expected_occurrences_of_compositions_match_the_twin(counted: tuple[list[Forest], Batch, Ngrams]) -> None:
     forests, batch, ngrams = counted
     sentences = [forest.source for forest in forests]
-    found = composed(batch, ngrams)
+    found = list_compositions(batch, ngrams)
     rules = [rule for forest in forests for rule in compositions(forest, 7)]
     texts = expected_occurrences(ngrams, [render_side(rule.source) for rule in rules], SALT)
     twins = {side: twin(side, sentences) for side in {rule.source for rule in rules}}

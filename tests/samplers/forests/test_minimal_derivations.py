@@ -10,7 +10,6 @@ from tests.reference.rules import Rule, Variables, list_rules, minimal_derivatio
 from tests.samplers.synchronous.kernel_chain import rules_of_deltas, to_batch
 
 from hierogram.samplers.counts.deltas import add_state, empty_deltas
-from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.forests.derivations import initial_state, minimal_state
 
 
@@ -51,10 +50,3 @@ def test_edges_below_the_root_do_not_change_minimal_rules() -> None:
         differing += len(set.union(*by_root.values())) > 1
     # The root edge matters if words are outside every phrase, because they belong to the root's rule.
     assert several > differing > 20
-
-
-def test_two_rules_with_one_key_are_detected() -> None:
-    batch = to_batch([direct_forest(("a", "b"), ("x", "y"), {(0, 0), (1, 1)})], 0)
-    batch = batch._replace(words=batch.words._replace(key_mask=np.uint64(0)))
-    with pytest.raises(KeyCollisionError, match="same key"):
-        add_state(empty_deltas(), batch, minimal_state(batch.forests), (0, 0, 0, 1), np.array([0]))

@@ -83,6 +83,10 @@ def test_annealing_in_one_sweep_uses_the_start_temperature() -> None:
     assert Annealing(sweeps=1, start=4.0).temperatures(np.arange(1, 4)).tolist() == [4.0, 1.0, 1.0]
 
 
+def test_without_annealing_the_temperature_is_one_from_the_first_sweep() -> None:
+    assert Annealing(sweeps=0, start=4.0).temperatures(np.arange(1, 4)).tolist() == [1.0, 1.0, 1.0]
+
+
 def test_aligner_warmup_has_two_stages_of_equal_length() -> None:
     options = replace(options_for(BHMM_F, 1000), warming=3)
     assert [options.plan(sweep).stage for sweep in range(1, 10)] == [1, 1, 1, 2, 2, 2, 3, 3, 3]

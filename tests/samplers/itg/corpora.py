@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from tests.reference.itg.samplers import Corpus, Tree, from_string, lexical_base, to_string
 
-from hierogram.samplers.itg.batch import BINARY, ItgBatch, make_batch
+from hierogram.samplers.itg.batch import BINARY_TYPES, ItgBatch, make_batch
 from hierogram.samplers.itg.derivations import Derivations, empty_derivations
 from hierogram.samplers.itg.model import ItgSettings, Model1
 from hierogram.samplers.itg.sampler import ItgKernel, ItgState
@@ -78,8 +78,8 @@ def to_corpus(pairs: Pairs, kernel: ItgKernel, state: ItgState) -> Corpus:
     return Corpus(
         pairs,
         lambda f, e: base_phrase((f,), (e,)),
-        lambda f: float(base.lexical[BINARY + f] * base.source[f]),
-        lambda e: float(base.lexical[BINARY + batch.source_words + e] * base.target[e]),
+        lambda f: float(base.lexical[BINARY_TYPES + f] * base.source[f]),
+        lambda e: float(base.lexical[BINARY_TYPES + batch.source_words + e] * base.target[e]),
         (pair, source_null, target_null),
         base_phrase,
         longest,

@@ -49,7 +49,7 @@ def test_sums_of_long_sides_equal_sums_of_the_whole_chart(monkeypatch: pytest.Mo
     chart.emissions.pairs[:], chart.emissions.source_nulls[:] = items.pairs, items.source_nulls
     chart.emissions.target_nulls[:] = items.target_nulls
     find_required(chart.viability, chart.emissions, n, m)
-    slices = Slices(UNSLICED, chart.powers, np.uint64(1), n, m, 0.4, 0.2, 1.0, 1.0, chart.own, items)
+    slices = Slices(UNSLICED, chart.powers, np.uint64(1), n, m, 0.4, 0.2, 1.0, 1.0, chart.current, items)
     while not sum_inside(chart, slices):
         chart = larger_chart(chart)
     assert expected > 0

@@ -30,7 +30,7 @@ from tests.reference.itg.samplers import (
 )
 from tests.samplers.itg.corpora import PHRASE_END, Pairs, make_kernel, make_model1, to_corpus, to_derivations, to_trees
 
-from hierogram.samplers.itg.batch import BINARY, ItgBatch
+from hierogram.samplers.itg.batch import BINARY_TYPES, ItgBatch
 from hierogram.samplers.itg.model import (
     SOURCE_STRENGTH,
     STRENGTH_RATE,
@@ -198,8 +198,8 @@ def with_tables(kernel: ItgKernel, pairs: Pairs, state: ItgState) -> dict[tuple[
     model1 = make_model1(batch)
     both = (lambda f, e: float(model1.target[types[f, e]]), lambda f, e: float(model1.source[types[f, e]]))
     lexical = {PAIR: lambda f, e: lexical_base(words_in(f), words_in(e), both, PHRASE_END, longest),
-               SOURCE_NULL: lambda f, e: base.lexical[BINARY + f],
-               TARGET_NULL: lambda f, e: base.lexical[BINARY + batch.source_words + e]}  # fmt: skip
+               SOURCE_NULL: lambda f, e: base.lexical[BINARY_TYPES + f],
+               TARGET_NULL: lambda f, e: base.lexical[BINARY_TYPES + batch.source_words + e]}  # fmt: skip
     corpus = Corpus(pairs, lambda f, e: 0.0, lambda f: 0.0, lambda e: 0.0)
 
     def words(draws: Counter[int], strength: float, size: int) -> float:
@@ -239,7 +239,7 @@ def with_tables(kernel: ItgKernel, pairs: Pairs, state: ItgState) -> dict[tuple[
 
 def by_type(batch: ItgBatch, numbers: NDArray[np.int32]) -> list[list[int]]:
     """Return the numbers of source nulls, target nulls, word pairs and phrase pairs."""
-    ends = np.cumsum([BINARY, batch.source_words, batch.target_words, len(batch.type_source)])
+    ends = np.cumsum([BINARY_TYPES, batch.source_words, batch.target_words, len(batch.type_source)])
     return [part.tolist() for part in np.split(numbers, ends)[1:]]
 
 

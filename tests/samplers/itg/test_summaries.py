@@ -23,7 +23,7 @@ from tests.samplers.itg.corpora import Pairs, make_kernel, to_batch, to_derivati
 
 from hierogram.samplers.exceptions import DerivationError
 from hierogram.samplers.grammar.columns import empty_blobs, join_blobs, split_blobs
-from hierogram.samplers.grammar.numbers import MAX_SWEEPS, ONE_SQUARE, ONE_USE, SHARED_STEP, VARIANCE_PER_DRAW
+from hierogram.samplers.grammar.numbers import MAX_SWEEPS, ONE_SQUARE, ONE_USE, SHARED_ROUNDING_STEP, VARIANCE_PER_DRAW
 from hierogram.samplers.itg.batch import ItgBatch
 from hierogram.samplers.itg.derivations import decode, encode
 from hierogram.samplers.itg.starts import MODEL1
@@ -31,8 +31,8 @@ from hierogram.samplers.itg.summaries import (
     RuleUses,
     add_derivations,
     empty_averages,
+    list_derivation_uses,
     list_record_uses,
-    list_tree_uses,
     read_averages,
     sum_uses,
     write_averages,
@@ -79,12 +79,13 @@ def test_rule_uses_match_the_twin(longest: int) -> None:
     random = Random(3)
     for first in (0, 2):
         trees = random_trees(random, longest)
-        chosen = np.array([random.randrange(3) for _ in range(len(PAIRS) - first)], np.int8)
-        found = by_rule(batch, list_tree_uses(batch, to_derivations(batch, trees), chosen, first))
+        chosen, averaged = np.array([random.choices((False, True), k=2) for _ in PAIRS[first:]]).T.copy()
+        found = by_rule(batch, list_derivation_uses(batch, to_derivations(batch, trees), chosen, averaged, first))
+        # The current uses of pairs without averages are also their expected uses.
         expected = {
-            (pair, rule): (uses, uses * ONE_USE * (how == 2), uses * VARIANCE_PER_DRAW * ONE_SQUARE * (how == 2))
-            for pair, how in enumerate(chosen.tolist(), first)
-            if how
+            (pair, rule): (uses, uses * ONE_USE * drawn, uses * VARIANCE_PER_DRAW * ONE_SQUARE * drawn)
+            for pair, drawn in enumerate((~averaged).tolist(), first)
+            if chosen[pair - first]
             for rule, uses in count_rules(PAIRS[pair], trees[pair]).items()
         }
         assert found == expected
@@ -150,7 +151,7 @@ def test_averages_follow_a_chain_that_changes_its_derivation(before: int, since:
         _, mean, _ = found.get((0, rule), (0, 0, 0))
         # Halves of odd sums are rounded down at each of the rule's places. Rare rules are rounded to 0 or 1/32.
         lost = 3 * (before + since >= MAX_SWEEPS) / sweeps + (1 / 32 if mean == 0 else 1 / ONE_USE)
-        gained = 1 / 32 if mean == SHARED_STEP else 1 / ONE_USE
+        gained = 1 / 32 if mean == SHARED_ROUNDING_STEP else 1 / ONE_USE
         assert -gained <= truth - mean / ONE_USE < lost
     assert int(averages.uses.max()) <= 3 * sweeps
 
@@ -164,7 +165,7 @@ def test_small_uses_of_a_place_are_rounded_at_random() -> None:
         tree = NULLS if number == 3 else STRAIGHT
         add_derivations(batch, to_derivations(batch, [tree] * 40), np.ones(40, np.bool_), averages)
     uses = list_record_uses(batch, write_averages(batch, averages))
-    small = uses.expected_uses == SHARED_STEP
+    small = uses.expected_uses == SHARED_ROUNDING_STEP
     # The places of the four words without a partner follow the places of the two rules with children.
     expected = [
         (pair, round_uses(ONE_USE, 0, 90, draw_of_rule(pair, place, 0), shared=True))
@@ -216,7 +217,7 @@ def test_averages_do_not_depend_on_when_a_chain_is_committed() -> None:
             _, mean, _ = found.get((pair, rule), (0, 0, 0))
             alike = prod(max(1, side.count(word)) for side, word in zip(pairs[pair], rule[1:], strict=True))
             # At each of its places, a rule with less than 1/32 of a use is rounded to 0 or 1/32.
-            assert abs(uses / sweeps * ONE_USE - mean) < alike * SHARED_STEP
+            assert abs(uses / sweeps * ONE_USE - mean) < alike * SHARED_ROUNDING_STEP
     assert int(kept.expected_uses.sum()) / ONE_USE == pytest.approx(total, rel=0.005)
 
 
@@ -247,7 +248,7 @@ def test_phrases_that_are_too_long_or_cross_the_end_are_refused() -> None:
     for longest, fitting in ((3, True), (2, False), (1, False)):
         batch = to_batch(pairs, longest)
         if fitting:
-            uses = by_rule(batch, list_tree_uses(batch, decode(batch, long), np.ones(2, np.int8)))
+            uses = by_rule(batch, list_derivation_uses(batch, decode(batch, long), *np.ones((2, 2), np.bool_)))
             assert uses[0, (phrase(3, 2), (0, 1, 2), (0, 1))][0] == 1
             assert encode(decode(batch, long)).content.tolist() == long.content.tolist()
             continue

@@ -81,7 +81,7 @@ class AveragedChain(KernelChain):
 
     def _entries(self, pair: int, name: str) -> CountDeltas:
         every = all_fragments(self.chain.averages, name)
-        return add_fragments(empty_deltas(), self.batch, every.take(every.pairs == pair))
+        return add_fragments(empty_deltas(), self.batch, every.select(every.pairs == pair))
 
     def uses(self) -> Counter[Rule]:
         """Return the stored uses of each rule, summed over pairs, in units of 1/`ONE_USE`."""

@@ -13,9 +13,9 @@ from hierogram.samplers.synchronous.draws import (
     Scaled,
     draw,
     log_product,
+    multiply,
     raise_product,
-    scaled_down,
-    times,
+    rescaled,
     value_at_scale,
 )
 
@@ -27,7 +27,7 @@ def logarithm(product: Scaled) -> float:
 @pytest.mark.parametrize("first", [Scaled(3.0, 2), Scaled(1e60, -1), Scaled(1e-40, 0)])
 @pytest.mark.parametrize("second", [Scaled(5.0, -3), Scaled(1e70, 4)])
 def test_the_logarithm_of_a_scaled_product_is_the_sum_of_logarithms(first: Scaled, second: Scaled) -> None:
-    product = Scaled(*scaled_down(times(first, second)))
+    product = Scaled(*rescaled(multiply(first, second)))
     assert logarithm(product) == pytest.approx(logarithm(first) + logarithm(second), rel=1e-12)
     assert log_product(product) == pytest.approx(logarithm(product), rel=1e-12)
     assert product.value <= SCALE
@@ -44,7 +44,7 @@ def test_powers_of_products_are_normalized(product: Scaled, power: float) -> Non
 def test_products_of_many_factors_stay_in_range() -> None:
     product = Scaled(1.0, 0)
     for _ in range(1000):
-        product = Scaled(*scaled_down(times(product, Scaled(1e9, 0))))
+        product = Scaled(*rescaled(multiply(product, Scaled(1e9, 0))))
     assert log_product(product) == pytest.approx(9000 * log(10), rel=1e-12)
     assert product.exponent > 100
 

@@ -18,7 +18,7 @@ from tests.samplers.synchronous.averaged_chain import AveragedChain
 
 from hierogram.samplers.forests.averages import SWEEPS_PER_PRUNING
 from hierogram.samplers.forests.records import list_fragments, read_averages, write_averages
-from hierogram.samplers.grammar.numbers import MAX_SWEEPS, ONE_USE, SHARED_SWEEPS
+from hierogram.samplers.grammar.numbers import MAX_SWEEPS, ONE_USE, SHARED_PERIOD
 from hierogram.tools.lab.baselines.metropolis import propose_pairs
 
 EXACT = 1e-10
@@ -239,9 +239,9 @@ def test_a_rule_without_other_users_is_no_longer_shared() -> None:
     averages = kernel.chain.averages
     known = slice(0, int(averages.entry_counts[0]))
     averages.entry["shared"][known] = 1
-    for number in range(2, 2 * SHARED_SWEEPS + 2):
+    for number in range(2, 2 * SHARED_PERIOD + 2):
         kernel.average()
-        left = 1 if number < SHARED_SWEEPS else 2 if number < 2 * SHARED_SWEEPS else 0
+        left = 1 if number < SHARED_PERIOD else 2 if number < 2 * SHARED_PERIOD else 0
         assert set(kernel.chain.averages.entry["shared"][known].tolist()) == {left}
         again = read_averages(kernel.batch, write_averages(kernel.chain.averages))
         assert set(again.entry["shared"][known].tolist()) == {left}

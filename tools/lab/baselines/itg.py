@@ -12,8 +12,8 @@ from hierogram.samplers.grammar.settings import BETA
 from hierogram.samplers.grammar.settings import FLAT as FLAT_SLICES
 from hierogram.samplers.itg.batch import ItgBatch
 from hierogram.samplers.itg.charts import (
+    RuleWeights,
     SampledDerivation,
-    Weights,
     draw_derivation,
     make_sampled_derivation,
     make_weights,
@@ -30,7 +30,7 @@ from hierogram.samplers.itg.sampler import (
     ItgKernel,
     ItgPlan,
     ItgState,
-    count_drawn,
+    accept_or_reject,
     start_visit,
 )
 
@@ -44,7 +44,7 @@ MAX_CHART = 1 << 25
 class FullChart(NamedTuple):
     """Scratch memory of the exhaustive sampler, with scaled weights and the factor of each word."""
 
-    weights: Weights
+    weights: RuleWeights
     chart: NDArray[np.float64]
     scale: NDArray[np.float64]
     drawn: SampledDerivation
@@ -89,7 +89,7 @@ def _visit_exhaustively(batch, pair, state, scratch, full, visit):
     _normalize_emissions(scaled, full.scale)
     sum_inside(full.chart, scaled)
     drawn, stream_state = draw_derivation(split_cell, (full.chart, scaled), (n, m), visit, full.drawn)
-    count_drawn(batch, pair, state, scratch, (full.drawn.rules, drawn), stream_state)
+    accept_or_reject(batch, pair, state, scratch, (full.drawn.rules, drawn), stream_state)
 
 
 @njit
@@ -103,8 +103,8 @@ def _sweep_pairs(pairs, batch, state, scratch, full, plan, key):
         if full is None:
             n = batch.source_offset[pair + 1] - batch.source_offset[pair]
             m = batch.target_offset[pair + 1] - batch.target_offset[pair]
-            scratch.numbers[PROPOSED] += 2 * (n + m) - 1
-            scratch.numbers[ACCEPTED] += resample_locally(batch, pair, state, scratch.local, visit)
+            scratch.statistics[PROPOSED] += 2 * (n + m) - 1
+            scratch.statistics[ACCEPTED] += resample_locally(batch, pair, state, scratch.local, visit)
         else:
             _visit_exhaustively(batch, pair, state, scratch, full, visit)
 

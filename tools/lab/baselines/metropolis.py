@@ -11,7 +11,7 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 from hierogram.samplers.forests.averages import add_tree
 from hierogram.samplers.forests.forest import push_tails
-from hierogram.samplers.synchronous.draws import log_product, times
+from hierogram.samplers.synchronous.draws import log_product, multiply
 from hierogram.samplers.synchronous.resampling import (
     add_rules,
     begin_pair,
@@ -23,7 +23,7 @@ from hierogram.samplers.synchronous.resampling import (
     write_changes,
     write_rules,
 )
-from hierogram.samplers.synchronous.sweeps import begin_block, log_overlay, next_block, resampling
+from hierogram.samplers.synchronous.sweeps import begin_block, log_overlay, make_resampling, next_block
 
 
 @njit
@@ -83,7 +83,7 @@ def propose_pair(random, context):
     begin_pair(0, work)
     size_now, factor = _rules_of_tree(current, context)
     remove_rules(current, size_now, context)
-    now = log_product(times(score(current, size_now, context), factor))
+    now = log_product(multiply(score(current, size_now, context), factor))
 
     _save(pair, work.fragments)
     random = _propose(random, pair, work)
@@ -91,7 +91,7 @@ def propose_pair(random, context):
     work.registers[0]["epoch"] += 1
     work.registers[0]["listed"] = 0
     size_then, factor = _rules_of_tree(work.used, context)
-    then = log_product(times(score(work.used, size_then, context), factor))
+    then = log_product(multiply(score(work.used, size_then, context), factor))
     random = advance(random)
     work.statistics[0]["edges_sampled"] += 1
     if uniform(random) < math.exp(min(0.0, then - now)):
@@ -113,9 +113,9 @@ def propose_pairs(round_, batch, state, averages, plan, table, model, work):
             break
         begin_block(table, work)
         for p in range(first, min(first + round_.pairs_per_block, round_.end)):
-            if plan.stages[p] <= 0:
+            if plan.levels[p] <= 0:
                 continue
-            context = resampling(batch, state, p, table, model, work, plan)
+            context = make_resampling(batch, state, p, table, model, work, plan)
             propose_pair(stream(round_.key, batch.pairs[p], plan.sweeps[p]), context)
             if plan.averaged[p]:
                 add_tree(averages, p, context.pair, work, work.fragments)

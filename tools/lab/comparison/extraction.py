@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.probing import capacity_for, probe
 from hierogram.samplers.compiled.streams import GOLDEN, mix
-from hierogram.samplers.counts.texts import put_nonterminal, put_number
+from hierogram.samplers.counts.texts import put_decimal, put_nonterminal
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.forests.forest import Bitext
 from hierogram.samplers.grammar.columns import Blobs
@@ -526,7 +526,7 @@ def _put_lines(rows, shape, source, target, buffer):
         if rest == _DECIMALS:
             uses += 1
             rest = 0
-        position = put_number(buffer, position, uses)
+        position = put_decimal(buffer, position, uses)
         if rest > 0:
             buffer[position] = 46
             position += 1

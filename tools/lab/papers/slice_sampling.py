@@ -167,7 +167,7 @@ def start_chain(bitext: SampledBitext, variant: ItgVariant, seed: int) -> tuple[
     if variant.words_only:
         # Use the word probabilities of the model with phrases, so that ln P is comparable.
         base = make_base(bitext.batch, bitext.model1, settings)
-        words_base = base._replace(lexical=base.lexical[: len(kernel.first_base.lexical)].copy())
+        words_base = base._replace(lexical=base.lexical[: len(kernel.initial_base.lexical)].copy())
         state = kernel.resume(state.derivations, words_base)
     return kernel, state
 
