@@ -10,7 +10,7 @@ _LINE_FEED = 10
 
 
 class TextColumn(NamedTuple):
-    """Column of n UTF-8 texts. Text i is `content[offsets[i] : offsets[i + 1]]`, with n + 1 `offsets`."""
+    """Column of n UTF-8 texts: row i is `content[offsets[i] : offsets[i + 1]]`, with n + 1 `offsets`."""
 
     content: NDArray[np.uint8]
     offsets: NDArray[np.int64]
@@ -21,18 +21,18 @@ class TextColumn(NamedTuple):
 
 
 def column_from_lines(lines: NDArray[np.uint8]) -> TextColumn:
-    """Convert UTF-8 lines to a column of texts. Every line must end with a line feed."""
+    """Convert UTF-8 lines, which all end in a line feed, to a column of texts without line feeds."""
     is_end = lines == _LINE_FEED
     ends = np.flatnonzero(is_end)
     return TextColumn(lines[~is_end], np.append(0, ends - np.arange(len(ends))))
 
 
 Columns = Mapping[str, TextColumn | NDArray[Any]]
-"""Columns of equal length by name, without NULLs."""
+"""Columns of equal length by name, without NULLs: texts, numbers or booleans."""
 
 
 class ArrowTable:
-    """Table that Arrow's readers can read several times, from batches with the same columns."""
+    """Table for readers of the Arrow PyCapsule protocol, from batches with the same columns."""
 
     def __init__(self, *batches: Columns) -> None:
         self._batches = batches

@@ -141,7 +141,7 @@ class WebhooksSection(Section):
 
 
 def is_loopback(host: str) -> bool:
-    """Check if an address can be reached only from this machine."""
+    """Check if a host (name or address) can be reached only from this machine."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -227,19 +227,19 @@ class Configuration(Section):
     """Scheduled exports, one `[[exports]]` table each."""
 
     def section(self, kind: type[AnySection]) -> AnySection:
-        """Return the section of the given type, such as a section of an extension."""
+        """Return the section of the given type, which may belong to an extension of `configuration_type`."""
         return next(value for _, value in self if isinstance(value, kind))
 
 
 @cache
 def extension_sections() -> dict[str, type[Any]]:
-    """Return the section types of extensions by name."""
+    """Return the types of the sections of all extensions, by section name."""
     return {name: kind for one in extensions() for name, kind in one.sections.items()}
 
 
 @cache
 def configuration_type() -> type[Configuration]:
-    """Return the configuration type, including the sections of extensions."""
+    """Return `Configuration` with the sections of all extensions added."""
     added: dict[str, Any] = {name: (kind, Field(default_factory=kind)) for name, kind in extension_sections().items()}
     return pydantic.create_model("Configuration", __base__=Configuration, **added)
 
@@ -259,9 +259,10 @@ class _EnvironmentFirst(BaseSettings):
 def load_configuration(file: Path | None = None, **overrides: object) -> Configuration:
     """Load the configuration. Environment variables override the file, and `overrides` override both.
 
-    `overrides` are keys such as `store=…` and `spool_folder=…`; None values are ignored. Raises `UsageError`.
+    `overrides` are keys such as `store=…` and `spool_folder=…`; None values are ignored. Without a file, all other keys
+    have their defaults. Raises `UsageError` that names the invalid key.
     """
-    content = _read(file) if file else {}
+    content = _read_toml(file) if file else {}
     # Pydantic only reads variables of known sections, so it does not detect a misspelled section.
     fields = configuration_type().model_fields
     for name in os.environ:
@@ -291,7 +292,7 @@ def _override(name: str, section: Section, key: str, value: object) -> Section:
         raise UsageError(f"{name}.{key} = {str(value)!r}: {reason}") from error
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read_toml(file: Path) -> dict[str, Any]:
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Deadlines of work in threads. The caller sets a deadline, and the work checks it regularly."""
+"""Deadlines of HTTP requests. `Deadline.run` sets a thread's deadline, which its work checks."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 class Deadline:
-    """Time limit of `seconds` from now."""
+    """Time limit of a request, from its creation or last restart. Other threads may cancel it."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -20,7 +20,7 @@ class Deadline:
         self._canceled = threading.Event()
 
     def cancel(self) -> None:
-        """Make the next check raise `DeadlineError`."""
+        """Make all later checks raise `DeadlineError`, because the client has disconnected."""
         self._canceled.set()
 
     def restart(self) -> None:
@@ -35,7 +35,7 @@ class Deadline:
             raise DeadlineError(f"the request took longer than {self.seconds:g} s: send a smaller request")
 
     def run(self, work: Callable[[], Result]) -> Result:
-        """Restart the deadline and run work, which must check it. Raises `DeadlineError`."""
+        """Restart the deadline, and run work with it as the deadline of this thread. Raises `DeadlineError`."""
         self.restart()
         token = _current.set(self)
         try:
@@ -49,12 +49,12 @@ _current: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
 
 def check_deadline() -> None:
-    """Raise `DeadlineError` if the deadline of this thread has passed or was canceled."""
+    """Raise `DeadlineError` if the deadline of this thread, if any, has passed or was canceled."""
     if (deadline := _current.get()) is not None:
         deadline.check()
 
 
 def restart_deadline() -> None:
-    """Restart the time limit of this thread's deadline."""
+    """Extend this thread's deadline, if any, by its whole time limit from now, after progress."""
     if (deadline := _current.get()) is not None:
         deadline.restart()

@@ -2,7 +2,7 @@
 
 
 class DaemonError(Exception):
-    """Base of the daemon's errors. The command line ends with exit code 3."""
+    """Base of the errors of this package. The command line ends with exit code 3."""
 
 
 class UsageError(DaemonError):

@@ -51,23 +51,26 @@ class Extension:
     sections: Mapping[str, type[Any]] = field(default_factory=dict)
     """Configuration sections by name, as dataclasses of options."""
     check: Callable[[Configuration], None] = lambda _: None
-    """Raise `UsageError` if a configured file does not exist."""
+    """Raises `UsageError` if a file in a section of the tool does not exist."""
     pack: Callable[[GrammarStore | str, Path, ExportOptions], int] | None = None
-    """Pack the grammar of a store or file (`export --format packed`). Returns the number of rules."""
+    """Packs the grammar of a store or file (`export --format packed`). Returns the number of rules."""
     routes: Callable[[WebContext], Iterable[APIRouter]] = lambda _: ()
+    """Returns routes of the HTTP API."""
     apps: Callable[[WebContext], Iterable[ProtocolApp]] = lambda _: ()
-    """Return applications for other protocols."""
+    """Returns applications for other protocols, such as MCP."""
     pages: Callable[[WebContext, PageContext], Iterable[Page]] = lambda *_: ()
+    """Returns pages for browsers."""
     templates: str | None = None
     """Package with a folder `templates` of Jinja templates."""
     loops: Callable[[Daemon], Iterable[Loop]] = lambda _: ()
+    """Returns loops that the daemon runs and supervises."""
     warm_up: Callable[[GrammarKind, LoadedBatch, State], None] = lambda *_: None
-    """Compile the kernels of requests on an example in memory."""
+    """Compiles the kernels of requests on an example in memory, before the first request."""
     warm_up_loops: Callable[[Store], None] = lambda _: None
-    """Compile the kernels of loops on a store with learned rules."""
+    """Compiles the kernels of loops on a small store with learned rules."""
 
 
 @cache
 def extensions() -> tuple[Extension, ...]:
-    """Return the installed extensions, sorted by name."""
+    """Load the extensions of all installed tools, sorted by name."""
     return tuple(entry.load() for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name))

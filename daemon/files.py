@@ -17,7 +17,7 @@ from hierogram.daemon.exceptions import ExportError
 
 
 def cache_folder() -> Path:
-    """Return the folder of downloaded and derived files, below HIEROGRAM_CACHE or the user's cache folder."""
+    """Return the folder of downloaded and derived files, which may not exist. Kernels are elsewhere."""
     base = os.environ.get("HIEROGRAM_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "hierogram"
 
@@ -36,21 +36,21 @@ def printable(name: str) -> str:
     return "".join(map(escape, name))
 
 
-def shorten_name(folder: Path | int, name: str, ending: str) -> str:
-    """Append an ending to a file name. Long names are shortened and get a digest. Raises `OSError`."""
+def append_suffix(folder: Path | int, name: str, suffix: str) -> str:
+    """Append a suffix to a file name. A name too long for the folder is cut and gets a digest."""
     encoded, max_bytes = os.fsencode(name), os.pathconf(folder, "PC_NAME_MAX")
-    if len(encoded) + len(os.fsencode(ending)) <= max_bytes:
-        return name + ending
-    ending = f"~{hashlib.sha256(encoded).hexdigest()[:8]}{ending}"
-    shortened = encoded[: max_bytes - len(os.fsencode(ending))]
+    if len(encoded) + len(os.fsencode(suffix)) <= max_bytes:
+        return name + suffix
+    suffix = f"~{hashlib.sha256(encoded).hexdigest()[:8]}{suffix}"
+    shortened = encoded[: max_bytes - len(os.fsencode(suffix))]
     # Do not cut within a multi-byte character.
     while shortened and name.isprintable() and (encoded[len(shortened)] & 0xC0) == 0x80:
         shortened = shortened[:-1]
-    return os.fsdecode(shortened) + ending
+    return os.fsdecode(shortened) + suffix
 
 
 def is_special(path: Path) -> bool:
-    """Check if the path is a device such as `/dev/null`, a pipe or a socket."""
+    """Check if the path is a device such as `/dev/null`, a pipe or a socket. False if it does not exist."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -59,7 +59,7 @@ def is_special(path: Path) -> bool:
 
 
 def is_database(path: Path) -> bool:
-    """Check if the path is an SQLite database, which must not be overwritten."""
+    """Check if the path is a readable SQLite database, which must not be overwritten."""
     with suppress(OSError):
         # Opening a pipe would consume data of another reader.
         if path.is_file():
@@ -70,7 +70,7 @@ def is_database(path: Path) -> bool:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """Replace a file atomically, or write to a device or pipe. Raises `OSError`, also for a database."""
+    """Replace a file after the context, or write to a device. Raises `OSError`, also for a database."""
     if is_database(path):
         raise FileExistsError(EEXIST, "is a database: use another file", str(path))
     if is_special(path):
@@ -92,7 +92,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
 
 
 def flush_to_disk(path: Path) -> None:
-    """Flush a file or folder to disk."""
+    """Flush a file or folder to disk. Raises `OSError`."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -105,7 +105,7 @@ NOT_REGULAR = "not a regular file"
 
 @contextmanager
 def folder_within(folder: Path, *names: str) -> Iterator[int]:
-    """Yield the descriptor of the subfolder `names`, without following symbolic links. Raises `OSError`."""
+    """Yield the descriptor of the subfolder `names`, without following links. Raises `OSError`."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for name in names:
@@ -118,7 +118,7 @@ def folder_within(folder: Path, *names: str) -> Iterator[int]:
 
 
 def open_within(folder: Path, path: Path) -> BinaryIO:
-    """Open a regular file below `folder`, without following symbolic links. Raises `OSError`."""
+    """Open the regular file `path` below `folder`, without following symbolic links. Raises `OSError`."""
     if not path.is_relative_to(folder) or ".." in path.parts:
         raise OSError(EINVAL, f"not below {folder}", str(path))
     *parts, name = path.relative_to(folder).parts
@@ -134,15 +134,15 @@ def open_within(folder: Path, path: Path) -> BinaryIO:
     return open(descriptor, "rb")
 
 
-def write_in(folder: int, name: str, content: bytes) -> None:
+def create_within(folder_descriptor: int, name: str, content: bytes) -> None:
     """Create a file in an open folder. Raises `OSError`, also if the name exists."""
-    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=folder)
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666, dir_fd=folder_descriptor)
     with open(descriptor, "wb") as file:
         file.write(content)
 
 
 class Compression(StrEnum):
-    """Compression of a file."""
+    """Compression of an output file. `AUTO` selects it by the name of the file."""
 
     AUTO = "auto"
     ZSTD = "zstd"
@@ -151,29 +151,30 @@ class Compression(StrEnum):
 
     @property
     def suffix(self) -> str:
-        """File name suffix, such as `.zst`. Empty if the compression has no suffix."""
+        """File name suffix, such as `.zst`. Empty for `AUTO` and `NONE`."""
         return _SUFFIXES.get(self, "")
 
 
 _SUFFIXES = {Compression.ZSTD: ".zst", Compression.GZIP: ".gz"}
 INPUT_SUFFIXES = (".gz", ".zst", ".bz2", ".xz")
+"""Suffixes of compressed inputs, which are more than the `Compression` of outputs."""
 
 
-def split_suffix(name: str) -> tuple[str, Compression | None]:
-    """Return a file name without the suffix `.zst` or `.gz`, and the compression (None without a suffix)."""
+def split_output_suffix(name: str) -> tuple[str, Compression | None]:
+    """Return a name without the suffix `.zst` or `.gz`, and the compression (None without a suffix)."""
     for compression, suffix in _SUFFIXES.items():
         if name.endswith(suffix):
             return name.removesuffix(suffix), compression
     return name, None
 
 
-def strip_suffix(name: str) -> str:
-    """Return the name of an input without its compression suffix."""
+def strip_input_suffix(name: str) -> str:
+    """Return an input's name without the suffix of its compression, if any."""
     return next((name.removesuffix(suffix) for suffix in INPUT_SUFFIXES if name.endswith(suffix)), name)
 
 
 class CompressedFile:
-    """Writer of a compressed file. After `finish`, `bytes` and `sha256` describe the file on disk."""
+    """Compressor into an open file. After `finish`, `bytes` and `sha256` describe the compressed data."""
 
     def __init__(self, file: BinaryIO, compression: Compression, *, gzip_level: int = 6) -> None:
         self.bytes = 0
@@ -191,16 +192,16 @@ class CompressedFile:
 
     @property
     def sha256(self) -> str:
-        """Digest of the written bytes, in hexadecimal."""
+        """Digest of the compressed bytes written so far, in hexadecimal."""
         return self._digest.hexdigest()
 
     def write(self, data: bytes, /) -> int:
-        """Append bytes, and return their number."""
+        """Append uncompressed bytes, and return their number."""
         self._put(data if self._compressor is None else self._compressor.compress(data))
         return len(data)
 
     def finish(self) -> None:
-        """Write the remaining bytes. Nothing can be written afterwards."""
+        """Write the end of the compressed data. Nothing can be written afterwards."""
         if self._compressor is not None:
             self._put(self._compressor.flush())
 
@@ -213,8 +214,8 @@ class CompressedFile:
 
 @contextmanager
 def open_output(path: Path) -> Iterator[CompressedFile]:
-    """Write a file atomically, compressed if its name ends in .gz or .zst. Raises `ExportError`."""
-    compression = split_suffix(path.name)[1] or Compression.NONE
+    """Write a file as `atomic_write`, compressed for .gz and .zst. Raises `ExportError`."""
+    compression = split_output_suffix(path.name)[1] or Compression.NONE
     try:
         with atomic_write(path.absolute()) as file:
             compressed = CompressedFile(file, compression, gzip_level=9)
@@ -226,7 +227,7 @@ def open_output(path: Path) -> Iterator[CompressedFile]:
 
 @contextmanager
 def create_compressed(path: Path, compression: Compression = Compression.NONE) -> Iterator[CompressedFile]:
-    """Create a compressed file. Raises `OSError`, also if the file exists."""
+    """Create a compressed file, which remains after an error. Raises `OSError` if it exists."""
     with path.open("xb") as file:
         stream = CompressedFile(file, compression)
         yield stream

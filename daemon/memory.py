@@ -23,7 +23,7 @@ def limit_malloc_arenas() -> None:
 
 
 def trim_malloc() -> None:
-    """Return unused memory of glibc to the system: after hours, up to a third of a daemon's memory."""
+    """Return unused memory of glibc to the system, up to a third of a daemon's memory after hours."""
     # With `relax_gc`, reference cycles such as closed connections would remain for minutes.
     gc.collect(1)
     with suppress(AttributeError, OSError):

@@ -21,13 +21,14 @@ _SECONDS_PER_LINE = 10.0
 
 
 class Progress:
-    """Progress as a bar on a `display`, or as plain lines on standard error after two seconds."""
+    """Progress in items of `unit`, as a bar on a `display`, or as plain lines after two seconds."""
 
     def __init__(self, title: str, unit: str, display: "RichProgress | None" = None) -> None:
         self.title = title
         self.unit = unit
-        self.started = self.last = time.monotonic()
+        self._started = self._last_line = time.monotonic()
         self.pause = _QUIET_SECONDS
+        """Seconds before the next plain line."""
         self._display = display
         if display is not None:
             self._task = display.add_task(title, total=None, text="")
@@ -37,14 +38,14 @@ class Progress:
     ) -> None:
         """Report `done` of `total` (None if unknown), `count` units (default: `done`) and a note."""
         now = time.monotonic()
-        if self._display is None and now - self.last < self.pause:
+        if self._display is None and now - self._last_line < self.pause:
             return
         amount = done if count is None else count
-        amounts = f"{amount:,} {unit or self.unit}", f"{amount / max(now - self.started, 1e-9):,.0f}/s"
+        amounts = f"{amount:,} {unit or self.unit}", f"{amount / max(now - self._started, 1e-9):,.0f}/s"
         if self._display is not None:
             self._display.update(self._task, completed=done, total=total, text="  ".join([*amounts, note]))
             return
-        self.last = now
+        self._last_line = now
         self.pause = _SECONDS_PER_LINE
         share = f" {100 * done / total:.0f} %," if total else ""
         print(f"{self.title}:{share} {', '.join(filter(None, [*amounts, note]))}", file=sys.stderr, flush=True)

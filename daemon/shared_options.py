@@ -40,7 +40,7 @@ SWEEPS = Option(
     "Sweeps over all pairs or trees after the burn-in. The settings of the store determine the burn-in.",
     min=0, shown="24; 74 for trees and ITGs",
 )  # fmt: skip
-STANDARD = "-"
+STANDARD_STREAM = "-"
 """Name of standard input and standard output."""
 SPOOL = Option("Folder to watch for files; created if it does not exist.", metavar="FOLDER", shown="none")
 THREADS = Option("Number of threads. Results do not depend on it.", min=1, shown="one per core")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.exceptions import UsageError as UsageError
     from hierogram.daemon.exports.difference import diff as diff
     from hierogram.daemon.exports.options import ExportOptions as ExportOptions
-    from hierogram.daemon.learning.alignment.requests import AlignOptions as AlignOptions
+    from hierogram.daemon.learning.alignment.options import AlignOptions as AlignOptions
     from hierogram.daemon.library.aligning import align as align
     from hierogram.daemon.library.learning import Learning as Learning
     from hierogram.daemon.library.pairs import StoredPair as StoredPair
@@ -74,7 +74,7 @@ _PUBLIC_NAMES = {
     "daemon.exceptions": ("DaemonError", "InputError", "NothingLearnedError", "UsageError"),
     "daemon.exports.difference": ("diff",),
     "daemon.exports.options": ("ExportOptions",),
-    "daemon.learning.alignment.requests": ("AlignOptions",),
+    "daemon.learning.alignment.options": ("AlignOptions",),
     "daemon.library.aligning": ("align",),
     "daemon.library.learning": ("Learning",),
     "daemon.library.pairs": ("StoredPair",),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.shared_options import STANDARD
+from hierogram.daemon.shared_options import STANDARD_STREAM
 
 if TYPE_CHECKING:
     from hierogram.daemon.library.store import GrammarStore
@@ -41,8 +41,8 @@ def open_chosen_store(context: typer.Context) -> "GrammarStore":
 
 def files_or_input(files: Sequence[str] | None, content: str) -> list[str]:
     """Return the files, by default `-` (standard input). Prints a hint if the user must type the input."""
-    names = list(files or (STANDARD,))
-    if STANDARD in names and sys.stdin.isatty():
+    names = list(files or (STANDARD_STREAM,))
+    if STANDARD_STREAM in names and sys.stdin.isatty():
         print_note(f"reading {content} from standard input; press Ctrl-D to finish")
     return names
 

@@ -22,7 +22,7 @@ from hierogram.daemon.cli.flags import Exclude, given_options, with_options
 from hierogram.daemon.exceptions import NothingLearnedError, UsageError
 from hierogram.daemon.files import atomic_write
 from hierogram.daemon.progress import progress
-from hierogram.daemon.shared_options import LIMIT, OUTPUT, STANDARD, AsJson, CurrentSample, RuleQuery
+from hierogram.daemon.shared_options import LIMIT, OUTPUT, STANDARD_STREAM, AsJson, CurrentSample, RuleQuery
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET
 from hierogram.storage.options import Option
 
@@ -70,7 +70,7 @@ def rules(
         _show_occurrences(context, words or [], query.limit, as_json)
         return
 
-    from hierogram.daemon.text.segments import WordView
+    from hierogram.daemon.text.word_view import WordView
 
     words = words or []
     source = None if containing or not words else " ".join(words)
@@ -126,7 +126,7 @@ def rules(
 
 
 def _show_occurrences(context: typer.Context, words: Sequence[str], limit: int, as_json: bool) -> None:
-    from hierogram.daemon.text.segments import WordView
+    from hierogram.daemon.text.word_view import WordView
     from hierogram.samplers.exceptions import RuleNotationError
     from hierogram.samplers.grammar.rules import Rule
 
@@ -178,7 +178,7 @@ def sql(
     ] = None,
     limit: Annotated[int | None, LIMIT] = None,
     as_json: AsJson = False,
-    output: Annotated[str, OUTPUT] = STANDARD,
+    output: Annotated[str, OUTPUT] = STANDARD_STREAM,
 ) -> None:
     """Run read-only SQL queries on the store.
 
@@ -187,7 +187,7 @@ def sql(
     all tables and columns.
     """
     suffix = Path(output).suffix
-    to_file = output != STANDARD
+    to_file = output != STANDARD_STREAM
     if to_file and suffix not in _SUFFIXES:
         raise UsageError(f"{output}: unknown suffix: expected {', '.join(_SUFFIXES)}")
     if to_file and as_json:

@@ -26,10 +26,10 @@ from hierogram.daemon.cli.common import (
 )
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.daemon.learning.alignment.options import AlignOptions
 from hierogram.daemon.progress import Progress, progress
 from hierogram.daemon.serving.signals import DUPLICATE_SECONDS, STOP_SIGNALS
-from hierogram.daemon.shared_options import OUTPUT, STANDARD, SWEEPS, AsJson, ProcessThreads, Tokenize, Tokenized
+from hierogram.daemon.shared_options import OUTPUT, STANDARD_STREAM, SWEEPS, AsJson, ProcessThreads, Tokenize, Tokenized
 from hierogram.daemon.workers.options import WorkerOptions
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.options import Option
@@ -174,7 +174,7 @@ def align(
     context: typer.Context,
     request: AlignOptions,
     files: Annotated[list[str] | None, _ALIGN_FILES] = None,
-    output: Annotated[str, OUTPUT] = STANDARD,
+    output: Annotated[str, OUTPUT] = STANDARD_STREAM,
     tokenize: Tokenize = None,
     tokenized: Tokenized = False,
     score: Annotated[bool, Option("Write ` ||| ` and each link's posterior probability after the links.")] = False,
@@ -192,8 +192,8 @@ def align(
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.burrito import common_verses, make_burrito, read_token_text
     from hierogram.daemon.text.lines import write_lines
+    from hierogram.daemon.text.pair_files import read_pairs
     from hierogram.daemon.text.pipeline import two_languages
-    from hierogram.daemon.text.reading import read_pairs
     from hierogram.samplers.alignment.bitext import MAX_WORDS
 
     files = files_or_input(files, "pairs")
@@ -228,7 +228,7 @@ def align(
             links = ({(i, j): p for i, j, p in pair} for pair in aligned)
             document = make_burrito(*token_texts, dict(zip(verses, links, strict=True)))
             write_lines(Path(output), [json.dumps(document, ensure_ascii=False)])
-        elif output == STANDARD:
+        elif output == STANDARD_STREAM:
             sys.stdout.writelines(line + "\n" for line in aligned.lines(score))
             return
         else:

@@ -31,7 +31,7 @@ from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon,
 from hierogram.daemon.exports.options import SMOOTHING, ExportOptions
 from hierogram.daemon.exports.publication import MANIFEST, ExportedFile, FilterCount, Manifest, Versions
 from hierogram.daemon.exports.scratch import SHAPE_COLUMNS, Scratch, load_rules, memory_for, scratch
-from hierogram.daemon.files import Compression, create_compressed, is_special, split_suffix
+from hierogram.daemon.files import Compression, create_compressed, is_special, split_output_suffix
 from hierogram.daemon.progress import Phases
 from hierogram.daemon.text.pipeline import make_pipeline
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, GrammarKind, find_grammar_kind
@@ -210,7 +210,7 @@ def write_rules(
     if format.glue:
         files.append(_write_lines(glue, format.glue, plan.compression))
     if format.configure is not None:
-        stem = split_suffix(path.name)[0]
+        stem = split_output_suffix(path.name)[0]
         for suffix, lines in format.configure(path.name, glue.name, plan.features).items():
             files.append(_write_lines(path.with_name(stem + suffix), lines))
     return rules, files
@@ -267,7 +267,7 @@ def resolve_plan(options: ExportOptions, grammar_kind: GrammarKind, path: Path |
     depends on the format. Raises `UsageError` for an invalid suffix or compression, and `ExportError` if the kind of
     grammar does not support the format or a feature, or the format does not allow the chosen features.
     """
-    stem, suffix_compression = split_suffix("" if path is None else path.name)
+    stem, suffix_compression = split_output_suffix("" if path is None else path.name)
     suffix_format = format_from_name(stem)
     format = find_format(options.format) if options.format else suffix_format or default_format(grammar_kind)
     if suffix_format not in (None, format):
@@ -301,7 +301,7 @@ def resolve_plan(options: ExportOptions, grammar_kind: GrammarKind, path: Path |
 
 def glue_name(name: str) -> str:
     """Return the file name of the glue rules, such as `grammar.moses.glue.gz` for `grammar.moses.gz`."""
-    stem, _ = split_suffix(name)
+    stem, _ = split_output_suffix(name)
     return f"{stem}.{GLUE}{name.removeprefix(stem)}"
 
 

@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from hierogram.daemon.files import Compression, split_suffix
+from hierogram.daemon.files import Compression, split_output_suffix
 from hierogram.samplers.grammar.kinds import FRAGMENTS as TREE_FRAGMENTS
 from hierogram.samplers.grammar.kinds import LINKS, TRANSLATION, GrammarKind
 from hierogram.samplers.grammar.rules import NONTERMINAL
@@ -545,5 +545,5 @@ def default_format(grammar_kind: GrammarKind) -> Format:
 
 def format_from_name(name: str) -> Format | None:
     """Return the format for a file name's suffix, or None. Ignores the suffix of the compression."""
-    stem, _ = split_suffix(name)
+    stem, _ = split_output_suffix(name)
     return next((format for format in FORMATS.values() if stem.endswith(format.suffix)), None)

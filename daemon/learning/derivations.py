@@ -17,7 +17,7 @@ from hierogram.storage.records.settings import Settings
 
 
 def read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
-    """Return the derivation of a pair, root rule first, or [] if not stored. Raises `DamagedPairsError`."""
+    """Return the rules of a derivation, top-down, or [] without one. Raises `DamagedPairsError`."""
     if row.current is None and row.is_intact():
         return []
     load_stored([row], settings)
@@ -25,7 +25,7 @@ def read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
 
 
 def expected_rules(row: PairRow, settings: Settings) -> list[UsedRule]:
-    """Return the rules of a pair with expected uses (current uses without averages), most used first."""
+    """Return the rules of a pair with expected uses (before averages: current uses), most used first."""
     if row.current is None and row.is_intact():
         return []
     rules = load_stored([row], settings).rules()
@@ -35,7 +35,7 @@ def expected_rules(row: PairRow, settings: Settings) -> list[UsedRule]:
 
 
 def terminal_positions(use: RuleUse, uses: list[RuleUse], side: str) -> list[int]:
-    """Return the positions of a rule's terminals on one side, without the spans of its children."""
+    """Return the positions of a rule's terminals on side `source` or `target`. `uses` is its derivation."""
     span = attrgetter(f"{side}_span")
     start, end = span(use)
     inside = {position for child in use.children for position in range(*span(uses[child]))}
@@ -45,10 +45,11 @@ def terminal_positions(use: RuleUse, uses: list[RuleUse], side: str) -> list[int
 SEARCH_SECONDS = 2.0
 """Time limit in seconds of the search for one page of a concordance."""
 _CANDIDATES = 50
+"""Number of pairs that are read at once."""
 
 
 class ConcordanceRow(NamedTuple):
-    """Pair that uses a rule, with the positions of the rule's terminals on each side."""
+    """Pair that uses a rule `uses` times, with positions of the rule's terminals on each side."""
 
     id: int
     source: str
@@ -60,10 +61,10 @@ class ConcordanceRow(NamedTuple):
 
 
 class ConcordancePage(NamedTuple):
-    """Page of a concordance. The next page starts after the id `next`, which is None on the last page.
+    """Page of a concordance: pairs that use a rule, in id order.
 
-    `indexed` is True if the index of pairs by rule was used. All pairs up to the id `searched_to` were searched. `last`
-    is the id of the newest pair.
+    Pass `next` as `after` to get the next page; it is None on the last page. `indexed` is True if the index of pairs by
+    rule was used. All pairs up to the id `searched_to` were searched. `last` is the id of the newest pair.
     """
 
     lines: list[ConcordanceRow]
@@ -74,15 +75,15 @@ class ConcordancePage(NamedTuple):
 
 
 def concordance(
-    transaction: ReadTransaction, rule: tuple[int | None, str, str], after: int, limit: int
+    transaction: ReadTransaction, rule_id: int | None, source: str, target: str, after: int, limit: int
 ) -> ConcordancePage:
-    """Search pairs with ids above `after` that use the `rule` (id or None, source, target), up to `limit`.
+    """Search up to `limit` pairs with ids above `after` whose derivation uses a rule.
 
-    The search ends after about `SEARCH_SECONDS`, so the page may have fewer pairs although more pairs use the rule. A
-    rule that is not indexed is searched only if it has two sides. Otherwise, the page is empty and `searched_to` is 0.
+    `rule_id` is None for a rule that is not stored, which derivations may use since the last commit. The search ends
+    after about `SEARCH_SECONDS`, so the page may have fewer pairs although more pairs use the rule. A rule that is not
+    indexed is searched only if it has two sides. Otherwise, the page is empty and `searched_to` is 0.
     """
     settings = transaction.settings()
-    rule_id, source, target = rule
     last = transaction.state().last_pair_id
     lines: list[ConcordanceRow] = []
     indexed = rule_id is not None and bool(details.indexed_supporting_pairs(transaction, rule_id, 0, 1))

@@ -1,16 +1,11 @@
-"""Learner: pairs and counts in memory, sweeps, commits, withdrawal, and the lease.
-
-Sampling does not update the index of pairs by their rules, because each commit would then write a row for every rule of
-every pair. `learn` indexes all pairs at its end. The daemon indexes some pairs whenever it resamples settled pairs.
-"""
+"""Learner: loads pairs and rule counts into memory, sweeps over pairs, and commits the samples."""
 
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,57 +24,15 @@ from hierogram.daemon.learning.kinds.kind import (
 )
 from hierogram.daemon.learning.stored_links import make_withdrawal
 from hierogram.daemon.prefetch import prefetch
-from hierogram.samplers.counts.occurrences import Occurrences
 from hierogram.samplers.counts.texts import select_texts, text_order
-from hierogram.samplers.grammar.columns import Blobs, empty_blobs, slice_blobs
+from hierogram.samplers.grammar.columns import Blobs, slice_blobs
 from hierogram.samplers.synchronous.sweeps import Blocks
-from hierogram.storage.exceptions import LeaseLostError, StoreError, StoreUnavailableError
 from hierogram.storage.options import Option
-from hierogram.storage.records.columns import PairUpdates, RuleDeltas, join_deltas
+from hierogram.storage.records.columns import PairUpdates, RuleDeltas
 from hierogram.storage.records.grammar import LabelRow, LearningRun, SweepRecord
-from hierogram.storage.records.pairs import WAITING, PairRow
+from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
-
-LEASE_SECONDS = 60.0
-_RENEWAL_SECONDS, _RETRY_SECONDS, _RELEASE_SECONDS = 15.0, 5.0, 5.0
-
-
-@contextmanager
-def holding_lease(
-    store: Store, command: str, report: Callable[[str | None], None] = lambda _problem: None
-) -> Iterator[None]:
-    """Hold and renew the lease. `report` gets each renewal's error or None. Raises `StoreHeldError`."""
-    store.take_lease(command, LEASE_SECONDS)
-    stopped = threading.Event()
-
-    def renew() -> None:
-        pause = _RENEWAL_SECONDS
-        while not stopped.wait(pause):
-            try:
-                store.renew_lease(LEASE_SECONDS)
-            except StoreUnavailableError as error:
-                report(str(error))
-                pause = _RETRY_SECONDS
-            except LeaseLostError as error:
-                report(str(error))
-                break
-            else:
-                report(None)
-                pause = _RENEWAL_SECONDS
-        # Ignore an unavailable database, because an unreleased lease expires by itself.
-        with suppress(StoreError):
-            store.release_lease()
-
-    renewer = threading.Thread(target=renew, name="lease", daemon=True)
-    renewer.start()
-    try:
-        yield
-    finally:
-        stopped.set()
-        # Limit the wait, because another writer may block the release. An unreleased lease expires by itself.
-        renewer.join(_RELEASE_SECONDS)
-
 
 _WORDS_PER_BATCH = 4_000_000
 _PAIRS_PER_READ = 5_000
@@ -90,7 +43,8 @@ _PAIRS_PER_COMMIT = 4_096
 class ResidentBatch:
     """Pairs in memory with their current and last committed derivations, averages and sweeps.
 
-    `sweeps` int64[P] counts the sweeps of each pair. `committed` bool[P] is True for pairs with a committed derivation.
+    `rows` are the pairs as they were read. `sweeps` int64[P] counts the sweeps of each pair. `committed` bool[P] is
+    True for pairs with a committed derivation.
     """
 
     rows: list[PairRow]
@@ -106,7 +60,7 @@ class ResidentBatch:
 
     @classmethod
     def from_rows(cls, rows: list[PairRow], settings: Settings) -> "ResidentBatch":
-        """Load pairs. Pairs without a derivation get an initial state. Raises `DamagedPairsError`."""
+        """Load pairs. Pairs without a stored derivation get an initial one. Raises `DamagedPairsError`."""
         loaded, state, records, is_committed, averages = load_stored(rows, settings, averages=True)
         sweeps = np.array([row.sweep for row in rows], np.int64)
         return cls(rows, loaded, state, averages, sweeps, state.copy(), is_committed, records, sweeps.copy(), settings)
@@ -119,7 +73,7 @@ class ResidentBatch:
     def commit(
         self, store: Store, records: list[SweepRecord], labels: Sequence[LabelRow] = (), run: LearningRun | None = None
     ) -> None:
-        """Write derivations, averages, rule counts, records, labels and run progress in one transaction."""
+        """Write all changes in one transaction. Raises `StoreError` if another process sampled a pair."""
         averages = self.loaded.write_averages(self.averages)
         # Prepare each part while the part before it is stored.
         with closing(prefetch(self._parts(averages))) as parts:
@@ -137,17 +91,25 @@ class ResidentBatch:
         for first in range(0, len(ids), _PAIRS_PER_COMMIT):
             last = first + _PAIRS_PER_COMMIT
             part = slice(first, last)
-            sweeps, expected = self.sweeps[part], self.committed_sweeps[part]
-            blobs = slice_blobs(states, first, last), slice_blobs(averages, first, last)
-            updates = PairUpdates(ids[part], *blobs, sweeps >= schedule.burn_in, stages[part], sweeps, expected)
-            rules = self.loaded.rule_deltas(self._committed(first, last), StoredSamples(self.state, blobs[1]), first)
+            sweeps, part_averages = self.sweeps[part], slice_blobs(averages, first, last)
+            updates = PairUpdates(
+                ids=ids[part],
+                states=slice_blobs(states, first, last),
+                averages=part_averages,
+                burned_in=sweeps >= schedule.burn_in,
+                stages=stages[part],
+                sweeps=sweeps,
+                expected_sweeps=self.committed_sweeps[part],
+            )
+            samples = StoredSamples(self.state, part_averages)
+            rules = self.loaded.rule_deltas(self._committed(first, last), samples, first)
             # Sort by text, so that rules queried together are stored together, and the index of sources is filled in
             # order.
             order = text_order(rules.source, rules.keys)
             yield updates, rules.at(order, select_texts(rules.source, order), select_texts(rules.target, order))
 
     def rules(self) -> RuleDeltas:
-        """Return the rules of the current derivations and averages, with their counts."""
+        """Return the rules of the current (not the committed) derivations and averages, with their counts."""
         return self.loaded.rule_deltas(None, StoredSamples(self.state, self.loaded.write_averages(self.averages)))
 
     def removal_deltas(self) -> RuleDeltas:
@@ -165,7 +127,8 @@ def read_batches(
     """Yield batches of stored pairs in the `states` (default: all) with ids above `after_id`, in id order.
 
     The number of words per batch is limited. If the kind of grammar needs all pairs together, `states` and `after_id`
-    are ignored, and the only batch contains all pairs. With `undamaged`, pairs recorded as damaged are excluded.
+    are ignored, and the only batch contains all pairs. With `undamaged`, pairs recorded as damaged are excluded. Yields
+    nothing if no pair matches.
     """
     most_words: float = _WORDS_PER_BATCH
     if find_kind(store.settings()).needs_all_pairs:
@@ -185,50 +148,11 @@ def read_batches(
         yield batch
 
 
-@dataclass(frozen=True, slots=True)
-class RealignedPairs:
-    """Pairs with new alignments, and therefore new forests, with their old and new derivations."""
-
-    before: ResidentBatch
-    after: ResidentBatch
-
-    @classmethod
-    def from_rows(cls, rows: Sequence[PairRow], alignments: Mapping[int, str], settings: Settings) -> "RealignedPairs":
-        """Load pairs that have derivations, with their old and with their new `alignments` (by pair id)."""
-        restarted: dict[str, Any] = {"state": WAITING, "stage": 0, "sweep": 0, "current": None, "averages": None}
-        new_rows = [row._replace(alignment=alignments[row.id], restarts=row.restarts + 1, **restarted) for row in rows]
-        return cls(ResidentBatch.from_rows(list(rows), settings), ResidentBatch.from_rows(new_rows, settings))
-
-    def updates(self) -> PairUpdates:
-        """Return the updates with the new derivations. The pairs restart their schedule."""
-        size = len(self.before.rows)
-        return PairUpdates(
-            ids=self.before.ids,
-            states=self.after.loaded.encode(self.after.state),
-            averages=empty_blobs(size),
-            burned_in=np.zeros(size, np.bool_),
-            stages=np.ones(size, np.int64),
-            sweeps=np.zeros(size, np.int64),
-            expected_sweeps=self.before.committed_sweeps,
-        )
-
-    def deltas(self) -> RuleDeltas:
-        """Return the changes of rule counts from the old derivations and averages to the new derivations."""
-        loaded = self.after.loaded
-        initial_samples = StoredSamples(self.after.state, empty_blobs(loaded.batch.size))
-        return join_deltas([self.before.removal_deltas(), loaded.rule_deltas(None, initial_samples)])
-
-    def apply_to(self, chain: Chain) -> None:
-        """Apply the changes to the counts of a chain."""
-        chain.change_counts(self.before.loaded, self.before.state, -1)
-        chain.change_counts(self.after.loaded, self.after.state, 1)
-
-
 PAIRS_PER_TRANSACTION = 2_000
 
 
 def withdraw(store: Store, rows: list[PairRow], settings: Settings) -> ResidentBatch | None:
-    """Remove pairs in one transaction. Returns the pairs with derivations, or None if there are none."""
+    """Remove pairs in a transaction. Returns those with derivations, which learners count, or None."""
     derived = [row for row in rows if row.current is not None]
     batch = ResidentBatch.from_rows(derived, settings) if derived else None
     store.withdraw(rows, batch.removal_deltas() if batch else None, make_withdrawal(store, [row.id for row in rows]))
@@ -236,13 +160,13 @@ def withdraw(store: Store, rows: list[PairRow], settings: Settings) -> ResidentB
 
 
 def split_transactions(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Split the ids of pairs into one group per transaction."""
+    """Split the ids of pairs into groups of up to `PAIRS_PER_TRANSACTION`, one per transaction."""
     for first in range(0, len(ids), PAIRS_PER_TRANSACTION):
         yield ids[first : first + PAIRS_PER_TRANSACTION]
 
 
 def withdraw_all(store: Store, ids: Sequence[int], report: Callable[[int], None]) -> int:
-    """Remove pairs and return their number. `report` gets the number done. No other writer may exist."""
+    """Remove stored pairs, without an open `Learner`, and return their number. `report` gets the ids done."""
     settings = store.settings()
     withdrawn = 0
     for number, chunk in enumerate(split_transactions(ids)):
@@ -254,14 +178,14 @@ def withdraw_all(store: Store, ids: Sequence[int], report: Callable[[int], None]
 
 
 def withdraw_requested(store: Store) -> None:
-    """Remove the undamaged pairs with a pending withdrawal request."""
+    """Remove the undamaged pairs with a pending withdrawal request. Not for use while a `Learner` is open."""
     settings = store.settings()
     while ids := store.pending_withdrawals(PAIRS_PER_TRANSACTION):
         withdraw(store, store.pairs_by_id(ids), settings)
 
 
 SECONDS_PER_COMMIT = 180.0
-"""Time in seconds after which finished sweeps are committed. It increases if commits are slow."""
+"""Minimum time in seconds between two commits of a batch, which is longer if commits are slow."""
 _MIN_INTERVAL_PER_COMMIT = 8
 """Minimum of the time between two commits, as a multiple of the duration of a commit."""
 
@@ -270,8 +194,8 @@ _MIN_INTERVAL_PER_COMMIT = 8
 class LearnProgress:
     """Progress of learning, with the latest values. `done` and `total` count sweeps of single pairs.
 
-    `phase` is "pairs" during a sweep, "sweep" after a sweep, or "commit". `stage` is the highest stage of the schedule
-    that a pair in the sweep has reached, or 0 during a commit.
+    `phase` is "pairs" during a sweep, "sweep" after a sweep, or "commit". `sweep` counts finished sweeps. `stage` is
+    the highest stage of the schedule that a pair in the sweep has reached, or 0 during a commit.
     """
 
     phase: str
@@ -285,11 +209,12 @@ class LearnProgress:
 
 @dataclass(frozen=True, slots=True)
 class LearnOptions:
-    """Options of learning."""
+    """Options of `Learner` and `learn`."""
 
     threads: int | None = None
     """Number of threads, or None for one per core."""
     report: Callable[[LearnProgress], None] | None = None
+    """Progress callback, called several times per sweep."""
     likelihood_every: Annotated[int, Option("Sweeps between computations of the log-likelihood.", min=1)] = 10
     """Number of sweeps between computations of the log-likelihood. A computation reads all rules."""
     likelihood_seconds: float = 0.0
@@ -297,13 +222,17 @@ class LearnOptions:
     stop: Callable[[], bool] = field(default=lambda: False)
     """Called at least after each sweep. If it returns True, learning commits and ends."""
     blocks: Blocks | None = None
-    """Sizes of blocks, or None to select them by the number of pairs."""
+    """Sizes of blocks, or None to select them by the number of pairs. Blocks change the draws."""
     make_chain: Callable[[Store, ChainConfig], Chain] | None = None
-    """Factory of the chain, or None for `Kind.chain`."""
+    """Factory of the chain, such as one that distributes pairs over workers, or None for `Kind.chain`."""
 
 
 class Learner(AbstractContextManager["Learner"]):
-    """Sampler of stored pairs with counts in memory. Only one learner may write to a store."""
+    """Sampler of stored pairs, with all rule counts in memory. Only one learner may sample a store.
+
+    Commit all sweeps over a batch before the next `open`. `log_likelihood` and `rules_in_use` are the last measured
+    values. The caller sets `total_pair_sweeps`, the planned number of sweeps of single pairs, for progress.
+    """
 
     def __init__(self, store: Store, options: LearnOptions | None = None) -> None:
         self.store = store
@@ -329,11 +258,11 @@ class Learner(AbstractContextManager["Learner"]):
 
     def _report(self, phase: str, stage: int, done: int) -> None:
         if self.options.report:
-            work = self.sweeps, stage, done, self.total_pair_sweeps
-            self.options.report(LearnProgress(phase, *work, self.log_likelihood, self.rules_in_use))
+            total, likelihood = self.total_pair_sweeps, self.log_likelihood
+            self.options.report(LearnProgress(phase, self.sweeps, stage, done, total, likelihood, self.rules_in_use))
 
     def measure(self) -> float:
-        """Compute the natural log-likelihood of all rule tokens, and append it to `log_likelihoods`."""
+        """Compute the natural log-likelihood of all rule tokens, and record it and the number of rules in use."""
         self.log_likelihood = self.chain.log_likelihood()
         self.rules_in_use = self.chain.rule_types
         self.log_likelihoods.append((self.sweeps, self.log_likelihood))
@@ -344,27 +273,16 @@ class Learner(AbstractContextManager["Learner"]):
         return time.monotonic() - self._measured_at >= self.options.likelihood_seconds
 
     def open(self, rows: list[PairRow]) -> ResidentBatch:
-        """Load pairs and count derivations that are not stored. Some kinds need all pairs in one batch."""
+        """Load pairs, all of the store if the kind needs them together, and count initial derivations."""
         batch = ResidentBatch.from_rows(rows, self.settings)
         self.chain.add_pairs(batch.loaded, batch.state, batch.committed)
         return batch
 
     def withdraw(self, rows: list[PairRow]) -> None:
-        """Remove pairs from the store and the counts. The pairs must not be in an open batch."""
+        """Remove pairs from the store and the counts. No batch in use may contain these pairs."""
         removed = withdraw(self.store, rows, self.settings)
         if removed is not None:
             self.chain.change_counts(removed.loaded, removed.state, -1)
-
-    def index(self, batch: ResidentBatch) -> None:
-        """Index the pairs of a batch by their rules, until `LearnOptions.stop` returns True."""
-        position, salt, all_ids = self.store.position(), self.settings.key_salt, batch.ids
-        uses = _list_uses(all_ids, batch.loaded.occurrences(batch.state))
-        for first in range(0, len(all_ids), _PAIRS_PER_INDEXING):
-            ids = all_ids[first : first + _PAIRS_PER_INDEXING].tolist()
-            bounds = slice(*np.searchsorted(uses[:, 0], (ids[0], ids[-1] + 1)))
-            self.store.index_pairs(ids, position, uses[bounds], salt)
-            if self.options.stop():
-                break
 
     def sweep(
         self,
@@ -374,12 +292,12 @@ class Learner(AbstractContextManager["Learner"]):
         run_progress: Callable[[int], LearningRun] | None = None,
         leave_open: bool = False,
     ) -> None:
-        """Sweep over a batch until each pair has `target_sweeps` sweeps. Commits at intervals and at the end.
+        """Sweep over a batch until pair k has `target_sweeps[k]` sweeps. Commits at intervals and at the end.
 
-        If `should_stop` (default `LearnOptions.stop`) returns True after a sweep, the method commits and returns.
-        `run_progress` returns the progress to commit with the sweeps, given the number of sweeps of this call. With
-        `leave_open`, the next call for the batch or `commit_open` commits the last sweeps, unless a commit is due or
-        the method was stopped.
+        Pairs that have reached their target are not sampled. If `should_stop` (default `LearnOptions.stop`) returns
+        True after a sweep, the method commits and returns. `run_progress` returns the progress to commit with the
+        sweeps, given the number of sweeps of this call. With `leave_open`, the method may return before the last
+        commit, so the caller must call `sweep` again for the same batch, or `commit_open`.
         """
         first_sweep = self.sweeps
         should_stop = should_stop or self.options.stop
@@ -416,7 +334,7 @@ class Learner(AbstractContextManager["Learner"]):
             commit()
 
     def commit_open(self, batch: ResidentBatch) -> None:
-        """Commit the sweeps that `sweep` left open."""
+        """Commit the sweeps over this batch that `sweep` left open. Does nothing if all are committed."""
         records, self._open_records = self._open_records, []
         if records:
             batch.commit(self.store, records, self.chain.labels())
@@ -443,62 +361,3 @@ class Learner(AbstractContextManager["Learner"]):
         record = SweepRecord(stage, active_pairs, likelihood, *info, seconds, initial_likelihood)
         self._report("sweep", stage, self.pair_sweeps)
         return record
-
-
-_PAIRS_PER_INDEXING = 8_192
-_PAIRS_PER_CHECK = 500
-"""Number of pairs that `IncrementalIndexer` indexes between two checks of the deadline."""
-
-
-def index_occurrences(
-    store: Store, report: Callable[[int], None] | None = None, stop: Callable[[], bool] = lambda: False
-) -> int:
-    """Index all derivations that are not indexed. Returns their number, and reports the number so far."""
-    indexed = after = 0
-    while not stop() and (chunk := _index_chunk(store, after, _PAIRS_PER_INDEXING)):
-        after = chunk[0]
-        indexed += chunk[1]
-        if report:
-            report(indexed)
-    return indexed
-
-
-class IncrementalIndexer:
-    """Indexer of pairs by their rules, in cyclic id order across calls."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._after = 0
-        self._complete_at = -1
-
-    def index_for(self, seconds: float, stop: Callable[[], bool]) -> bool:
-        """Index pairs for about `seconds`, or until all are indexed. Returns True if it indexed any pair."""
-        deadline = time.monotonic() + seconds
-        indexed_any = False
-        while time.monotonic() < deadline and not stop():
-            position = self._store.position()
-            if position == self._complete_at:
-                break
-            chunk = _index_chunk(self._store, self._after, _PAIRS_PER_CHECK)
-            if chunk is None and self._after == 0:
-                self._complete_at = position
-            self._after = 0 if chunk is None else chunk[0]
-            indexed_any = indexed_any or chunk is not None
-        return indexed_any
-
-
-def _index_chunk(store: Store, after: int, limit: int) -> tuple[int, int] | None:
-    """Index up to `limit` pairs after the id `after`. Returns (last id, number), or None at the end."""
-    position, rows = store.unindexed_pairs(after, limit)
-    if not rows:
-        return None
-    settings = store.settings()
-    pairs = load_stored(rows, settings)
-    ids = [row.id for row in rows]
-    uses = _list_uses(np.array(ids, np.int64), pairs.loaded.occurrences(pairs.state))
-    return ids[-1], store.index_pairs(ids, position, uses, settings.key_salt)
-
-
-def _list_uses(ids: NDArray[np.int64], occurrences: Occurrences) -> NDArray[np.int64]:
-    """Return the rule uses as rows (pair id, key high, key low, uses), int64[n, 4], in pair order."""
-    return np.column_stack((ids[occurrences.pairs], occurrences.keys.view(np.int64), occurrences.uses))

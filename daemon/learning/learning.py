@@ -2,22 +2,23 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hierogram.daemon.learning.indexing import index_batch, index_occurrences
 from hierogram.daemon.learning.kinds.kind import find_kind
 from hierogram.daemon.learning.learner import (
     Learner,
     LearnOptions,
     ResidentBatch,
-    holding_lease,
-    index_occurrences,
     read_batches,
     withdraw_requested,
 )
+from hierogram.daemon.learning.lease import holding_lease
 from hierogram.samplers.exceptions import KeyCollisionError
 from hierogram.samplers.grammar.keys import signed
 from hierogram.storage.exceptions import RuleKeyCollisionError as StoredKeyCollisionError
@@ -30,9 +31,9 @@ from hierogram.storage.store import Store
 class LearnReport:
     """Report of a call of `learn`: pairs and sweeps, time in seconds, and the grammar before and after.
 
-    `sweeps` counts all sweeps over batches, `burn_in` the sweeps over batches during the burn-in, and `pair_sweeps` the
-    sweeps of single pairs. The *before* figures include the initial derivations of new pairs in the first batch.
-    `log_likelihoods` contains pairs (sweep number, log-likelihood). `finished` is False if the run was stopped.
+    `sweeps` counts all sweeps over batches, `burn_in` those during the burn-in, and `pair_sweeps` the sweeps of single
+    pairs. Tokens are uses of rules. The *before* figures include the initial derivations of new pairs in the first
+    batch. `log_likelihoods` contains pairs (sweep number, log-likelihood). `finished` is False if the run was stopped.
     """
 
     pairs: int
@@ -46,13 +47,13 @@ class LearnReport:
     rules_in_use_after: int
     tokens_after: int
     log_likelihood_after: float
-    log_likelihoods: list[tuple[int, float]] = field(default_factory=list)
-    finished: bool = True
-    burn_in: int = 0
+    log_likelihoods: list[tuple[int, float]]
+    finished: bool
+    burn_in: int
 
 
 def rekey(store: Store) -> None:
-    """Assign a new key to every rule, using the next salt without key collisions."""
+    """Recompute all keys with the next salt for which they differ. Learners in memory become invalid."""
     with store.snapshot() as snapshot:
         rules = [
             rule
@@ -70,8 +71,10 @@ def rekey(store: Store) -> None:
 
 
 ALIGNED_STATES = [WAITING, SAMPLING, SETTLED]
+"""States of pairs that can be sampled: all except pairs that wait for their alignment."""
 
 _MAX_SALTS = 8
+"""Number of key collisions in a run after which `learn` fails."""
 
 
 def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun | None:
@@ -86,7 +89,7 @@ def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun
 
 
 def resume_or_start_run(store: Store, sweeps: int | None = None) -> LearningRun:
-    """Return an interrupted run or a new run of `sweeps` (default `Kind.sweeps`). Raises `StoreHeldError`."""
+    """Return the interrupted run, or begin a run of `sweeps` (default `Kind.sweeps`)."""
     run = find_interrupted_run(store, sweeps)
     return run or store.begin_run(find_kind(store.settings()).sweeps if sweeps is None else sweeps)
 
@@ -94,8 +97,9 @@ def resume_or_start_run(store: Store, sweeps: int | None = None) -> LearningRun:
 def learn(
     store: Store, *, sweeps: int | None = None, options: LearnOptions | None = None, leave_unfinished: bool = False
 ) -> LearnReport:
-    """Burn in new pairs by their schedule, then sweep `sweeps` times over every pair.
+    """Burn in new aligned pairs by their schedule, then sweep `sweeps` times over every pair.
 
+    Pairs without an alignment are ignored, so align them first, see `align_pending`.
     An interrupted run is continued if `sweeps` is the same or None, and gives the result of an uninterrupted run. The
     result depends on the store, its seed, the sequence of calls and `LearnOptions.blocks`. With `leave_unfinished`, the
     caller must call `Store.finish_run` after delivering the report. Until then, a call with the same arguments reports
@@ -134,17 +138,36 @@ def _learn(store: Store, run: LearningRun, options: LearnOptions | None, started
         finished = finished and executor.sweep_all_pairs()
         if finished and executor.batch is not None:
             # Index these pairs here, because `index_occurrences` would load them again.
-            learner.index(executor.batch)
+            index_batch(store, executor.batch, learner.options.stop)
         likelihood = learner.log_likelihood if learner.log_likelihood is not None else learner.measure()
-        after = learner.chain.rule_types, learner.chain.rule_tokens, likelihood
+        after = _GrammarSize(learner.chain.rule_types, learner.chain.rule_tokens, likelihood)
+        before = executor.before or after
         return LearnReport(
-            executor.pairs, learner.sweeps, learner.pair_sweeps, time.perf_counter() - started,
-            learner.sampling_seconds, *(executor.before or after), *after, learner.log_likelihoods, finished, burn_in,
-        )  # fmt: skip
+            pairs=executor.pairs,
+            sweeps=learner.sweeps,
+            pair_sweeps=learner.pair_sweeps,
+            seconds=time.perf_counter() - started,
+            sampling_seconds=learner.sampling_seconds,
+            rules_in_use_before=before.rules_in_use,
+            tokens_before=before.tokens,
+            log_likelihood_before=before.log_likelihood,
+            rules_in_use_after=after.rules_in_use,
+            tokens_after=after.tokens,
+            log_likelihood_after=after.log_likelihood,
+            log_likelihoods=learner.log_likelihoods,
+            finished=finished,
+            burn_in=burn_in,
+        )
+
+
+class _GrammarSize(NamedTuple):
+    rules_in_use: int
+    tokens: int
+    log_likelihood: float
 
 
 class _RunExecutor:
-    """Executor of the remaining sweeps of a run. `burn_in` and `sweep_all_pairs` return False if stopped."""
+    """Executor of the remaining sweeps: `burn_in`, then `sweep_all_pairs`. They return False if stopped."""
 
     def __init__(self, learner: Learner, run: LearningRun) -> None:
         self._learner = learner
@@ -152,7 +175,7 @@ class _RunExecutor:
         self._run = run
         self.batch: ResidentBatch | None = None
         self.pairs = self._store.count_pairs(ALIGNED_STATES)
-        self.before: tuple[int, int, float] | None = None
+        self.before: _GrammarSize | None = None
         pending = self._store.count_pairs([WAITING, SAMPLING])
         learner.total_pair_sweeps = pending * learner.schedule.burn_in + self.pairs * (run.sweeps - run.sweeps_done)
 
@@ -200,7 +223,7 @@ class _RunExecutor:
             self.batch = self._learner.open(rows)
         if self.before is None:
             chain = self._learner.chain
-            self.before = chain.rule_types, chain.rule_tokens, self._learner.measure()
+            self.before = _GrammarSize(chain.rule_types, chain.rule_tokens, self._learner.measure())
         return self.batch
 
     def _sweep(

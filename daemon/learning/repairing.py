@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hierogram.daemon.learning.kinds.kind import ALIGNMENT, DERIVATION, TEXTS
-from hierogram.daemon.learning.learner import holding_lease
-from hierogram.daemon.learning.verifying import JUMP, LEXICON, AlignerRow, RuleComparison, open_recount
+from hierogram.daemon.learning.lease import holding_lease
+from hierogram.daemon.learning.verifying import JUMP, LEXICON, AlignerDifference, RuleComparison, open_recount
 from hierogram.daemon.progress import Steps
 from hierogram.storage.checks.repair import Repair
 from hierogram.storage.exports.snapshot import Snapshot
@@ -20,9 +20,9 @@ class RepairReport:
 
     `reset_pairs` are the ids of pairs that restart without a derivation, because the derivation was damaged or did not
     match the state of the pair. `unaligned_pairs` are the ids of pairs that lost their alignment. `released_pairs` were
-    recorded as damaged. `resumed_pairs` had a derivation but were marked as unaligned or waiting.
-    `pair_positions` is the number of missing or superfluous rows of the tables `pair_positions` and `pair_scores`.
-    `totals` are the corrected totals of the store as (before, after). `remaining_problems` cannot be repaired.
+    recorded as damaged. `resumed_pairs` had a derivation but were marked as unaligned or waiting. `pair_positions`
+    counts missing or superfluous rows of the tables `pair_positions` and `pair_scores`. `rule_words`, `rule_keys` and
+    `pair_word_blocks` count wrong entries of indexes. `totals` are the corrected totals as (before, after).
     """
 
     reset_pairs: list[int] = field(default_factory=list)
@@ -91,9 +91,9 @@ def _repair_counts(repairs: Repair, snapshot: Snapshot, repaired: RepairReport, 
             repaired.remaining_problems += _repair_rules(repairs, comparison, repaired)
         repaired.remaining_problems += recount.unreadable_links
         if not recount.unreadable_links:
-            for rows in recount.aligner_differences():
-                repaired.aligner_counts += sum(int(np.count_nonzero(stored != counted)) for _, stored, counted in rows)
-                repairs.repair_aligner(_make_change(rows))
+            for differences in recount.aligner_differences():
+                repaired.aligner_counts += sum(int(np.count_nonzero(row.stored != row.counted)) for row in differences)
+                repairs.repair_aligner(_make_change(differences))
         return True
 
 
@@ -112,9 +112,9 @@ def _repair_rules(repairs: Repair, comparison: RuleComparison, repaired: RepairR
     return []
 
 
-def _make_change(rows: list[AlignerRow]) -> AlignerCounts:
+def _make_change(differences: list[AlignerDifference]) -> AlignerCounts:
     change = AlignerCounts()
-    for (table, first, *second), stored, counted in rows:
+    for (table, first, *second), stored, counted in differences:
         counts = (counted - stored).tolist()
         if table == LEXICON:
             change.lexicon.append((first, second[0], counts[0], counts[1]))

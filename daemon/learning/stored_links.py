@@ -1,7 +1,7 @@
-"""Stored links of pairs, and the aligner's counts of these links.
+"""Stored links of pairs, and conversion of the aligner's counts between store and sampler.
 
-Words are strings in the store and numbers in the sampler. Words and stems have separate counts. The name of a stem is
-its letters and a space, which cannot occur in a word.
+Words are strings in the store and numbers in the sampler. Words and stems have separate counts, so the aligner has two
+*units*. The name of a stem is its letters and a space, which cannot occur in a word.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import ALIGNMENT, LINKS, UNREADABLE, Damage, DamagedPairsError
-from hierogram.daemon.learning.kinds.pairs import read_links
+from hierogram.daemon.learning.kinds.pairs import parse_alignments
 from hierogram.samplers.alignment.bitext import Direction, Side, make_direction, read_side, stem_side
 from hierogram.samplers.alignment.chain import MAX_FERTILITY, first_width, jump_events
 from hierogram.samplers.alignment.prior_counts import (
@@ -36,18 +36,18 @@ _WORD, _STEM = "", " "
 """Suffix of the name of a word, and suffix of the name of a stem."""
 
 Units = Sequence[tuple[Side, Side]]
-"""Pairs (source side, target side), first of words, then of stems."""
+"""Sides of pairs by unit: (source side, target side) as words, then as stems."""
 Names = tuple[list[str], list[str]]
-"""Names of the words or stems of both sides, by number. The last name is the null word."""
+"""Names of the source and target words (or stems) by number. The last is that of the null word."""
 
 
 def words_and_stems(source: Side, target: Side) -> Units:
-    """Return the sides as words, then as stems."""
+    """Return sides of words as units: the sides themselves, and the same sides as stems."""
     return (source, target), (stem_side(source), stem_side(target))
 
 
 def unit_names(units: Units) -> list[Names]:
-    """Return the names of words and of stems."""
+    """Return the names in the store of the words and of the stems."""
     names = []
     for sides, suffix in zip(units, (_WORD, _STEM), strict=True):
         source, target = ([word + suffix for word in (*side.vocabulary, "")] for side in sides)
@@ -59,7 +59,7 @@ _UNCOUNTED = (0,) * (MAX_FERTILITY + 2)
 
 
 class NamedCounts:
-    """Aligner counts, indexed by the names of words and stems."""
+    """Counts of the aligner, indexed by name. Raises `CountsError` if a count is implausible."""
 
     def __init__(self, counts: AlignerCounts) -> None:
         if not _is_plausible(counts):
@@ -107,7 +107,7 @@ def _is_plausible(counts: AlignerCounts) -> bool:
         all(forward >= 0 and backward >= 0 for _, _, forward, backward in counts.lexicon)
         and all(min(word_counts) >= 0 for _, _, *word_counts in counts.words)
         and all(
-            # The count of a jump event is stored with the smallest jump width of the event. Any other width is damage.
+            # A jump event is stored under the smallest width in its bin. Any other width is damage.
             direction in DIRECTIONS and abs(event) <= MAX_EVENT and first_width(event) == width and count >= 0
             for event, (direction, width, count) in zip(events, counts.jumps, strict=True)
         )
@@ -115,7 +115,7 @@ def _is_plausible(counts: AlignerCounts) -> bool:
 
 
 def load_counts(store: Store, units: Units) -> PriorsByUnit:
-    """Return the store's counts for the words and stems of pairs. The pairs need not be stored."""
+    """Return the store's current counts for the words and stems of pairs, which need not be stored."""
     names = unit_names(units)
     source, target = (
         max(size, len(side.vocabulary)) for size, side in zip(store.vocabulary_sizes(), units[0], strict=True)
@@ -124,12 +124,12 @@ def load_counts(store: Store, units: Units) -> PriorsByUnit:
 
 
 def add_link_counts(change: AlignerChange, learned: PriorsByUnit, units: Units) -> None:
-    """Add the counts of words and stems, in both directions, to a change of the aligner's tables."""
+    """Add the counts of `units`, which may be negative, to a change of the aligner's tables."""
     for both, words in zip(learned, unit_names(units), strict=True):
         lexicon: dict[tuple[str, str], list[int]] = {}
-        for conditioning, emitted, count in _rows(both[0]):
+        for conditioning, emitted, count in _lexicon_rows(both[0]):
             lexicon[words[0][conditioning], words[1][emitted]] = [count, 0]
-        for conditioning, emitted, count in _rows(both[1]):
+        for conditioning, emitted, count in _lexicon_rows(both[1]):
             lexicon.setdefault((words[0][emitted], words[1][conditioning]), [0, 0])[1] = count
         change.lexicon += [(s, t, counts[0], counts[1]) for (s, t), counts in lexicon.items()]
         for k, direction_counts in enumerate(both):
@@ -148,18 +148,21 @@ def add_link_counts(change: AlignerChange, learned: PriorsByUnit, units: Units) 
         ]
 
 
-def _rows(counts: PriorCounts) -> Iterable[tuple[int, int, int]]:
+def _lexicon_rows(counts: PriorCounts) -> Iterable[tuple[int, int, int]]:
     return zip(counts.conditioning.tolist(), counts.emitted.tolist(), counts.counts.tolist(), strict=True)
 
 
 _LINK_DTYPE = np.dtype("<i2")
 
-Links = tuple[NDArray[np.int16], NDArray[np.int16]]
-"""Forward and backward links: position of the conditioning word of each emitted word, or -1."""
+LinksByDirection = tuple[NDArray[np.int16], NDArray[np.int16]]
+"""Forward and backward links of pairs, concatenated.
+Forward links are int16[target words]: position of the source word to which each target word is linked, or -1. Backward
+links are int16[source words]: position of a target word, or -1.
+"""
 
 
 class LinkedTexts(NamedTuple):
-    """Sides of pairs for counting links. `directions` are (forward, backward) of words, then stems."""
+    """Texts of pairs for counting links. `directions` are (forward, backward) of words, then stems."""
 
     source: Side
     target: Side
@@ -167,12 +170,12 @@ class LinkedTexts(NamedTuple):
 
     @classmethod
     def from_rows(cls, rows: Sequence[PairRow | LinkRow]) -> "LinkedTexts":
-        """Read the sides of the pairs."""
+        """Read the texts of stored pairs."""
         return cls.from_sides(read_side(row.source for row in rows), read_side(row.target for row in rows))
 
     @classmethod
     def from_sides(cls, source: Side, target: Side) -> "LinkedTexts":
-        """Build both directions from the sides."""
+        """Build the directions between words and between stems from sides of words."""
         directions = [
             (make_direction(target_side, source_side), make_direction(source_side, target_side))
             for source_side, target_side in words_and_stems(source, target)
@@ -181,11 +184,11 @@ class LinkedTexts(NamedTuple):
 
     @property
     def units(self) -> Units:
-        """Both sides as words and as stems."""
+        """Sides by unit."""
         return [(forward.conditioning, forward.emitted) for forward, _ in self.directions]
 
-    def counts(self, links: Links, weight: NDArray[np.int64] | None = None) -> PriorsByUnit:
-        """Count the links of both directions, with a `weight` for each pair (default 1)."""
+    def counts(self, links: LinksByDirection, weight: NDArray[np.int64] | None = None) -> PriorsByUnit:
+        """Count the links of words and of stems, with a `weight` for each pair, also negative (default 1)."""
         weights = np.ones(len(self.source.offset) - 1, np.int64) if weight is None else weight
 
         def count(direction: Direction, direction_links: NDArray[np.int16]) -> PriorCounts:
@@ -194,11 +197,11 @@ class LinkedTexts(NamedTuple):
 
         return [list(map(count, both, links)) for both in self.directions]
 
-    def read_links(self, alignments: Sequence[str]) -> Links:
-        """Return the links of Pharaoh lines, one line for each pair. Raises one of `kind.UNREADABLE`."""
-        return split_directions(LinkList(*read_links(alignments)), self.source, self.target)
+    def parse_alignments(self, alignments: Sequence[str]) -> LinksByDirection:
+        """Return links of Pharaoh lines, one per word and direction. Raises one of `UNREADABLE`."""
+        return split_directions(LinkList(*parse_alignments(alignments)), self.source, self.target)
 
-    def blobs(self, links: Links) -> list[tuple[bytes, bytes]]:
+    def encode_links(self, links: LinksByDirection) -> list[tuple[bytes, bytes]]:
         """Return the forward and backward links of each pair in the store's format."""
         columns = []
         for direction, direction_links in zip(self.directions[0], links, strict=True):
@@ -208,8 +211,8 @@ class LinkedTexts(NamedTuple):
         return list(zip(columns[0], columns[1], strict=True))
 
 
-def read_blobs(rows: Sequence[LinkRow]) -> Links:
-    """Return the concatenated links of both directions. Raises `DamagedPairsError` if links are invalid."""
+def decode_stored_links(rows: Sequence[LinkRow]) -> LinksByDirection:
+    """Return the stored links of pairs. Raises `DamagedPairsError` if they do not fit the words."""
     sizes = np.array([(row.source.count(" ") + 1, row.target.count(" ") + 1) for row in rows], np.int64).reshape(-1, 2)
     is_damaged = np.zeros(len(rows), np.bool_)
     directions = []
@@ -234,14 +237,14 @@ def read_blobs(rows: Sequence[LinkRow]) -> Links:
 
 
 def check_alignments(rows: Sequence[LinkRow | PairRow]) -> None:
-    """Raise `DamagedPairsError` if alignments are unreadable or have positions after the last word."""
+    """Raise `DamagedPairsError` if alignments are malformed or have positions after the last word."""
     if not _alignments_fit(rows):
         reason = "its alignment cannot be read or does not fit its words"
         raise DamagedPairsError([Damage(row.id, reason, ALIGNMENT) for row in rows if not _alignments_fit([row])])
 
 
 def valid_alignments(rows: Sequence[LinkRow | PairRow]) -> list[str]:
-    """Return the alignments of pairs, with empty lines for invalid alignments."""
+    """Return the alignment of each pair, or "" if it is malformed or has positions after the last word."""
     if _alignments_fit(rows):
         return [row.alignment for row in rows]
     return [row.alignment if _alignments_fit([row]) else "" for row in rows]
@@ -249,7 +252,7 @@ def valid_alignments(rows: Sequence[LinkRow | PairRow]) -> list[str]:
 
 def _alignments_fit(rows: Sequence[LinkRow | PairRow]) -> bool:
     try:
-        source, target, offset = read_links([row.alignment for row in rows])
+        source, target, offset = parse_alignments([row.alignment for row in rows])
     except UNREADABLE:
         return False
     links = np.diff(offset)
@@ -261,7 +264,7 @@ def _alignments_fit(rows: Sequence[LinkRow | PairRow]) -> bool:
 
 
 def make_withdrawal(store: Store, ids: Sequence[int]) -> AlignerChange:
-    """Return a change that removes the link counts of pairs, for the transaction that deletes the pairs."""
+    """Return a change that removes links and their counts, to commit when the pairs are deleted."""
     rows = store.links_by_id(ids)
     change = count_links(rows, -1)
     change.withdrawn = [row.id for row in rows]
@@ -269,7 +272,7 @@ def make_withdrawal(store: Store, ids: Sequence[int]) -> AlignerChange:
 
 
 def count_links(rows: Sequence[LinkRow], weight: int = 1) -> AlignerChange:
-    """Return a change that adds the link counts of pairs, times `weight`. Raises `DamagedPairsError`."""
+    """Return a change that adds the counts of stored links, times `weight`. Raises `DamagedPairsError`."""
     texts, change = LinkedTexts.from_rows(rows), AlignerChange()
-    add_link_counts(change, texts.counts(read_blobs(rows), np.full(len(rows), weight, np.int64)), texts.units)
+    add_link_counts(change, texts.counts(decode_stored_links(rows), np.full(len(rows), weight, np.int64)), texts.units)
     return change

@@ -3,6 +3,7 @@
 Stored and recounted counts are written to temporary files and compared one range of keys at a time, so that memory
 depends on the size of a range, not on the size of the store. A range consists of slices. A slice contains rules
 whose keys have the same high bits in the second word, or aligner counts whose keys have the same hash modulo `SLICES`.
+`verify` reports the differences, and `repairing.repair` corrects them.
 """
 
 import os
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from heapq import nsmallest
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +45,14 @@ LEXICON, JUMP = "lexicon", "jump"
 """First field of an aligner row's key.
 The keys are (`LEXICON`, source, target), (`JUMP`, direction, width) and (side, word).
 """
-AlignerRow = tuple[list[str], NDArray[np.int64], NDArray[np.int64]]
-"""Key of a row of the aligner's tables, with the stored and the recounted counts."""
+
+
+class AlignerDifference(NamedTuple):
+    """Key (see `LEXICON`) of a row with different counts, with stored and recounted columns."""
+
+    key: list[str]
+    stored: NDArray[np.int64]
+    counted: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +67,8 @@ class VerifyReport:
     rules: int
     rule_tokens: int
     expected_tokens: float
-    problems: list[str] = field(default_factory=list)
-    more_problems: int = 0
+    problems: list[str]
+    more_problems: int
     damaged_file: bool = False
     human_links: int = 0
 
@@ -80,9 +87,10 @@ _WORD_COUNT_COLUMNS = FertilityCounts._fields[2:]
 _COUNTS_DTYPE = np.dtype([("stored", np.bool_), ("counts", np.int64, len(_WORD_COUNT_COLUMNS))])
 """Row of an aligner table in a temporary file, stored or recounted. The key is a text beside the row."""
 _SHIFT = np.uint64(64 - SLICES.bit_length() + 1)
+"""Number of low bits of a key's second word that do not select the slice. `SLICES` is a power of two."""
 
 SpilledRules = tuple[NDArray[np.int64], NDArray[Any], Blobs, Blobs]
-"""Arguments of `Spill.add`: slices of the keys, rows, source sides and target sides of rules."""
+"""Arguments of `Spill.add`: slice, row, source side and target side of each rule, in slice order."""
 
 
 def _to_spilled(rules: RuleDeltas, numbers: NDArray[np.int64]) -> SpilledRules:
@@ -106,9 +114,9 @@ def _from_spilled(spill: Spill, first: int, last: int) -> StoredRules:
 class RuleComparison:
     """Stored and recounted rules in a range of key slices, with one recounted row for each key.
 
-    The ids of `counted` are indices among all recounted rows. `matches` are the matching rows of `counted` (`ours`) and
-    `stored` (`theirs`), and the rows without a match. `collisions` describes, by index, the rules whose key is equal to
-    the key of an earlier rule.
+    The ids of `counted` are indices among all recounted rows. `matches` are the rows of `counted` (`ours`) and of
+    `stored` (`theirs`) with equal keys, and the rows without a match. `collisions` contains a message for each
+    recounted rule that has the key of another rule, by index among all recounted rows.
     """
 
     stored: StoredRules
@@ -117,7 +125,7 @@ class RuleComparison:
     collisions: dict[int, str]
 
     def differences(self) -> Iterator[tuple[str, NDArray[np.int64]]]:
-        """Yield the name of each column, and the indices of the matches with different values."""
+        """Yield the name of each column, and the indices in `matches` with different values, maybe none."""
         stored, counted, matches = self.stored.rules, self.counted.rules, self.matches
         for name in SIDES:
             texts = getattr(stored, name), matches.theirs, getattr(counted, name), matches.ours
@@ -129,11 +137,10 @@ class RuleComparison:
 
 @dataclass(slots=True)
 class Recount:
-    """Recount of the rules and links of a snapshot, with the stored rules and counts.
+    """Recount of the rules and links of a snapshot. Add the stored rules before a comparison.
 
     `pairs` is the number of pairs with a derivation. `damaged_pairs` describes pairs that cannot be read, and
-    `damaged_links` pairs with invalid links. `unreadable_links` are messages about groups of pairs with unreadable
-    links.
+    `damaged_links` pairs with invalid links. `unreadable_links` are messages about groups of unreadable pairs.
     """
 
     _stored: Spill
@@ -148,7 +155,7 @@ class Recount:
     damaged_links: list[Damage] = field(default_factory=list)
 
     def add_stored_rules(self, stored: StoredRules) -> None:
-        """Add rows of the stored rules. May be called several times."""
+        """Add some rows of the stored rules. Each row must be added once, before any comparison."""
         self.stored_rules += len(stored.ids)
         self.stored_tokens += int(stored.rules.count.sum())
         self.stored_expected_tokens += float(stored.rules.expected_uses.sum())
@@ -174,8 +181,8 @@ class Recount:
             matches = match_keys(sums.keys, stored.rules.keys)
             yield RuleComparison(stored, StoredRules(numbers[rows], sums), matches, collisions)
 
-    def aligner_differences(self) -> Iterator[list[AlignerRow]]:
-        """Yield the aligner rows whose counts differ, in parts."""
+    def aligner_differences(self) -> Iterator[list[AlignerDifference]]:
+        """Yield the differences of the aligner's counts, one range of keys at a time."""
         for first, last in slice_ranges([self._links], _COUNTS_AT_ONCE):
             rows, [texts] = self._links.read(first, last)
             row_by_key: dict[bytes, int] = {}
@@ -185,7 +192,7 @@ class Recount:
             counted, stored = totals
             keys = list(row_by_key)
             differing = np.flatnonzero((stored != counted).any(axis=1)).tolist()
-            yield [(keys[row].decode().split("\0"), stored[row], counted[row]) for row in differing]
+            yield [AlignerDifference(keys[row].decode().split("\0"), stored[row], counted[row]) for row in differing]
 
 
 @contextmanager
@@ -274,7 +281,7 @@ def _format_rule(rules: RuleDeltas, row: int) -> str:
 
 
 class _Problems:
-    """First problems in order of kind and sort key, and the number of all problems."""
+    """First `_MAX_PROBLEMS` problems as (kind, sort key, message), sorted, and the number of all problems."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -361,6 +368,13 @@ def _verify_tables(store: Store, report: Steps | None) -> VerifyReport:
                     problems.add(_ALIGNER, [str(name)], [line].__getitem__)
             for comparison in recount.rule_comparisons():
                 _add_rule_problems(comparison, problems)
-    totals = recount.pairs, recount.stored_rules, recount.stored_tokens, recount.stored_expected_tokens
     messages = [line for *_, line in problems.first]
-    return VerifyReport(*totals, messages, problems.number - len(messages), human_links=human_links)
+    return VerifyReport(
+        pairs=recount.pairs,
+        rules=recount.stored_rules,
+        rule_tokens=recount.stored_tokens,
+        expected_tokens=recount.stored_expected_tokens,
+        problems=messages,
+        more_problems=problems.number - len(messages),
+        human_links=human_links,
+    )

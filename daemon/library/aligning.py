@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.daemon.learning.alignment.options import AlignOptions
 from hierogram.daemon.library.options import PathLike, resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import Steps

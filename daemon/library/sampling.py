@@ -19,7 +19,7 @@ from hierogram.daemon.learning.learner import ResidentBatch
 from hierogram.daemon.library.options import check_integer, resolve_options
 from hierogram.daemon.library.tables import RuleTable, table_from_deltas
 from hierogram.daemon.shared_options import THREADS
-from hierogram.daemon.text.memory_input import Frame, GivenPair, GivenPairs
+from hierogram.daemon.text.memory_input import Frame, MemoryPairs, PairLike
 from hierogram.daemon.text.reading import STORE_DEFAULTS, InputValidator
 from hierogram.samplers.grammar.kinds import PAIRS, find_grammar_kind
 from hierogram.samplers.grammar.schedules import Schedule
@@ -144,7 +144,7 @@ _WIDTH, _HEIGHT = 480, 120
 
 
 def sample(
-    pairs: Iterable[GivenPair] | Frame,
+    pairs: Iterable[PairLike] | Frame,
     *,
     model: Prior = PitmanYor(),
     schedule: PairSchedule | None = None,
@@ -174,7 +174,7 @@ def sample(
     return SampledChain(_read_pairs(pairs, settings), settings, schedule, threads)
 
 
-def _read_pairs(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[PairRow]:
+def _read_pairs(pairs: Iterable[PairLike] | Frame, settings: Settings) -> list[PairRow]:
     grammar_kind = find_grammar_kind(settings.grammar)
     if grammar_kind.input_kind != PAIRS:
         raise UsageError(
@@ -182,7 +182,7 @@ def _read_pairs(pairs: Iterable[GivenPair] | Frame, settings: Settings) -> list[
         )
     rows: list[PairRow] = []
     with closing(InputValidator(settings, STORE_DEFAULTS)) as validator:
-        for chunk in validator.chunks(GivenPairs(pairs)):
+        for chunk in validator.validated_chunks(MemoryPairs(pairs)):
             for rejection in chunk.rejected[:1]:
                 raise InputError(f"pair {rejection.line}: {rejection.message}")
             columns = chunk.pairs

@@ -26,11 +26,12 @@ from hierogram.daemon.library.tables import RuleTable, table_from_rows, table_fr
 from hierogram.daemon.progress import Phases, Steps
 from hierogram.daemon.shared_options import LIBRARY_LIMIT, SWEEPS, THREADS, DictionaryOptions
 from hierogram.daemon.text.ingest import DEFAULT_CORPUS, IngestReport, ingest
-from hierogram.daemon.text.memory_input import Frame, GivenPair, GivenPairs, convert_corrections
+from hierogram.daemon.text.memory_input import Frame, MemoryPairs, PairLike, convert_corrections
+from hierogram.daemon.text.pair_files import OpenFiles, PairFiles
 from hierogram.daemon.text.pipeline import TextPipeline, TextSide, check_settings, make_pipeline
-from hierogram.daemon.text.reading import IngestOptions, Input, OpenFiles
+from hierogram.daemon.text.reading import IngestOptions
 from hierogram.daemon.text.rejections import RejectionError
-from hierogram.daemon.text.segments import WordView
+from hierogram.daemon.text.word_view import WordView
 from hierogram.samplers.exceptions import RuleNotationError
 from hierogram.samplers.grammar.kinds import PARSES, GrammarKind, find_grammar_kind
 from hierogram.samplers.grammar.known_links import KnownLinks
@@ -141,7 +142,7 @@ def open(
 @contextmanager
 def open_input(
     files: Sequence[PathLike], *, format: str, dictionary: bool, trees: bool, nbest: bool
-) -> Iterator[Input | Dictionary | GivenPairs | OpenTreebank]:
+) -> Iterator[PairFiles | Dictionary | MemoryPairs | OpenTreebank]:
     """Open files, a treebank or a dictionary for `GrammarStore.add`. Raises `InputError`, `UsageError`."""
     from hierogram.daemon.text.burrito import BURRITO, burrito_pairs
     from hierogram.daemon.text.dictionaries import Dictionary
@@ -158,9 +159,9 @@ def open_input(
     elif format == BURRITO:
         if len(paths) != 3:
             raise UsageError(f"format {BURRITO} requires three files: ALIGNMENT.json SOURCE.tsv TARGET.tsv")
-        yield GivenPairs(burrito_pairs(*paths), paths[0])
+        yield MemoryPairs(burrito_pairs(*paths), paths[0])
     else:
-        with Dictionary(paths[0], format) if dictionary else Input(paths, format) as opened:
+        with Dictionary(paths[0], format) if dictionary else PairFiles(paths, format) as opened:
             yield opened
 
 
@@ -240,7 +241,7 @@ class GrammarStore(AbstractContextManager["GrammarStore"]):
 
     def add(
         self,
-        pairs: PathLike | Iterable[GivenPair] | Frame | Input | Dictionary | GivenPairs | OpenTreebank,
+        pairs: PathLike | Iterable[PairLike] | Frame | PairFiles | Dictionary | MemoryPairs | OpenTreebank,
         *files: PathLike,
         corpus: str | None = None,
         origin: str = "python",
@@ -279,9 +280,9 @@ class GrammarStore(AbstractContextManager["GrammarStore"]):
                 raise UsageError("files require a file name as the first argument, got pairs in memory")
             if isinstance(added, OpenTreebank):
                 return ingest_open(self.store, added, transformations, corpus or DEFAULT_CORPUS, progress)
-            source: Any = added if isinstance(added, OpenFiles | GivenPairs) else GivenPairs(added, origin)
+            source: Any = added if isinstance(added, OpenFiles | MemoryPairs) else MemoryPairs(added, origin)
             default = "dictionary" if dictionary else DEFAULT_CORPUS
-            options = IngestOptions(languages, entries=dictionary_options)
+            options = IngestOptions(languages, dictionary=dictionary_options)
             return ingest(self.store, source, corpus or default, progress, options)
 
     def learn(
@@ -413,7 +414,7 @@ class GrammarStore(AbstractContextManager["GrammarStore"]):
 
     def index(self, progress: Steps = lambda *_: None) -> int:
         """Index newly sampled pairs by their rules. Returns the number of pairs, 0 for a read-only store."""
-        from hierogram.daemon.learning.learner import index_occurrences
+        from hierogram.daemon.learning.indexing import index_occurrences
 
         waiting = 0 if self.store.read_only else self.store.count_unindexed()
         return index_occurrences(self.store, lambda done: progress(done, waiting)) if waiting else 0
@@ -593,7 +594,8 @@ class GrammarStore(AbstractContextManager["GrammarStore"]):
         another process writes the grammar, that process removes the pairs. Raises `UsageError` if ids and conditions
         are both given or both missing, and `InputError` if no pair matches.
         """
-        from hierogram.daemon.learning.learner import holding_lease, split_transactions, withdraw_all
+        from hierogram.daemon.learning.learner import split_transactions, withdraw_all
+        from hierogram.daemon.learning.lease import holding_lease
 
         ids = list_ids(ids)
         if bool(ids) == (corpus is not None or origin is not None or bool(external_ids)):

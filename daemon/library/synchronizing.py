@@ -50,7 +50,7 @@ def synchronize(
     with open_lines(path) as file:
         chunks = list(read_tmx(file.blocks(), file.name, pipeline.languages, ids=True))
     for fields in chunks:
-        for source, target, unit_id in zip(fields.sources, fields.targets, fields.ids, strict=True):
+        for source, target, unit_id in zip(fields.sources, fields.targets, fields.external_ids, strict=True):
             number = next(position)
             pair = pipeline.pair(source.decode(), target.decode())
             earlier = file_texts.get(unit_id or pair)
@@ -94,12 +94,12 @@ class _Units:
         """Yield the units. The languages were already selected when the file was read."""
         position = count()
         for units in self._chunks:
-            chosen = [next(position) in self._positions for _ in units.numbers]
+            chosen = [next(position) in self._positions for _ in units.line_numbers]
             yield LineColumns(
-                list(compress(units.numbers, chosen)),
+                list(compress(units.line_numbers, chosen)),
                 list(compress(units.sources, chosen)),
                 list(compress(units.targets, chosen)),
                 list(compress(units.alignments, chosen)),
-                list(compress(units.ids, chosen)),
+                list(compress(units.external_ids, chosen)),
                 rejected=units.rejected,
             )

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.configuration import Configuration, SamplingSection
 from hierogram.daemon.learning.alignment.incremental import MAX_CORRECTIONS, IncrementalAligner, apply_corrections
+from hierogram.daemon.learning.indexing import IncrementalIndexer
 from hierogram.daemon.learning.kinds.kind import DamagedPairsError
 from hierogram.daemon.learning.learner import (
     PAIRS_PER_TRANSACTION,
-    IncrementalIndexer,
     Learner,
     LearnOptions,
     ResidentBatch,

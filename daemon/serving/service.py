@@ -26,7 +26,7 @@ from hierogram.daemon.learning.kinds.kind import (
     SweepRequest,
     find_kind,
 )
-from hierogram.daemon.learning.learner import holding_lease
+from hierogram.daemon.learning.lease import holding_lease
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.memory import limit_malloc_arenas, trim_malloc
 from hierogram.daemon.serving.logs import Log, open_log

@@ -24,7 +24,14 @@ from typing import Any, NamedTuple
 
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.exceptions import DaemonError, InputError, SpoolError, UsageError
-from hierogram.daemon.files import NOT_REGULAR, folder_within, printable, shorten_name, strip_suffix, write_in
+from hierogram.daemon.files import (
+    NOT_REGULAR,
+    append_suffix,
+    create_within,
+    folder_within,
+    printable,
+    strip_input_suffix,
+)
 from hierogram.daemon.serving.supervision import FATAL, RETRYABLE, Heartbeat, StopFlag, StoppedError, StoreLoop
 from hierogram.daemon.text.ingest import IngestReport, store_input
 from hierogram.daemon.text.pipeline import make_pipeline, two_languages
@@ -166,7 +173,7 @@ def _complete_files(folder: Path, subfolder: str | None) -> dict[Path, os.stat_r
 
 
 def _split_suffix(name: str) -> tuple[str, str]:
-    stem, dot, last = strip_suffix(name).rpartition(".")
+    stem, dot, last = strip_input_suffix(name).rpartition(".")
     return stem, dot + last
 
 
@@ -184,7 +191,7 @@ def ingest_input(
             raise InputError(f"{printable(str(path))}: {NOT_REGULAR}")
     paths, corpus = [str(path) for path in spool_input.paths], spool_input.corpus or corpus
     # Let the reader check the files again, because other users may replace them before it opens them.
-    options = replace(options, within=str(spool_input.folder))
+    options = replace(options, untrusted_folder=str(spool_input.folder))
     settings = store.settings()
     if find_grammar_kind(settings.grammar).input_kind == PAIRS:
         messages = reader.run(check_stop, read_in_sandbox, paths, settings, options)
@@ -192,7 +199,7 @@ def ingest_input(
         raise InputError(f"{printable(paths[0])}: this store ingests single files of trees, not bitexts")
     else:
         is_nbest = _split_suffix(spool_input.paths[0].name)[1] == NBEST_SUFFIX
-        treebank = TreebankFile(paths[0], is_nbest, options.limits, options.within)
+        treebank = TreebankFile(paths[0], is_nbest, options.limits, options.untrusted_folder)
         messages = read_trees_in_sandbox(store, reader, treebank, check_stop)
     return store_input(store, corpus, options.limits, messages, lambda _: check_stop())
 
@@ -222,12 +229,12 @@ def _move_files(spool_input: SpoolInput, target: Path, reason: str | None) -> Pa
             if not _exists_in(folder_descriptor, path.name):
                 continue
             for free_name in _numbered_names(target_descriptor, path.name):
-                reason_name = shorten_name(target_descriptor, free_name, REASON)
+                reason_name = append_suffix(target_descriptor, free_name, REASON)
                 if not _exists_in(target_descriptor, free_name) and not _exists_in(target_descriptor, reason_name):
                     break
             # Write the reason first, so that it exists when the file appears.
             if reason is not None:
-                write_in(target_descriptor, reason_name, (printable(reason) + "\n").encode())
+                create_within(target_descriptor, reason_name, (printable(reason) + "\n").encode())
             # Another process may have removed the file.
             with suppress(FileNotFoundError):
                 os.rename(path.name, free_name, src_dir_fd=folder_descriptor, dst_dir_fd=target_descriptor)
@@ -236,7 +243,7 @@ def _move_files(spool_input: SpoolInput, target: Path, reason: str | None) -> Pa
 
 
 def _numbered_names(folder: int, name: str) -> Iterator[str]:
-    return (shorten_name(folder, name, f".{number}") if number else name for number in count())
+    return (append_suffix(folder, name, f".{number}") if number else name for number in count())
 
 
 def _exists_in(folder: int, name: str) -> bool:
@@ -279,7 +286,7 @@ def _folder_problem(folder: Path, *names: str) -> str | None:
     try:
         with folder_within(folder, *names) as descriptor:
             try:
-                write_in(descriptor, probe, b"probe")
+                create_within(descriptor, probe, b"probe")
             except OSError:
                 with suppress(OSError):
                     os.unlink(probe, dir_fd=descriptor)

@@ -1,7 +1,7 @@
-"""Bible alignments in Scripture Burrito format: links between token numbers in JSON, and token tables.
+"""Bible alignments in Scripture Burrito format: tables of tokens, and links of their ids in JSON.
 
 A table is tab-separated with a header: `id`, `text`, and optionally `source_verse` and `exclude`. The first eight
-digits of a token's number are book, chapter and verse. In source texts, a letter precedes the number.
+digits of a token's id are book, chapter and verse. In source texts, a letter precedes the digits.
 """
 
 import json
@@ -22,22 +22,24 @@ ROLES = ("source", "target")
 _VERSE_DIGITS = 8
 _WORD_DIGITS = 11
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_TOKEN_NUMBER = re.compile(r"[a-z]?[0-9]{8,13}")
+_TOKEN_ID = re.compile(r"[a-z]?[0-9]{8,13}")
 
 
 @dataclass(frozen=True)
 class TokenText:
-    """Token numbers and tokens of one side, by verse. `places` maps token numbers to verse and position."""
+    """Tokens of one side and their ids, by verse. `positions` has verse and position of each token by id."""
 
     name: str
-    numbers: dict[str, list[str]]
+    ids: dict[str, list[str]]
     tokens: dict[str, list[str]]
-    places: dict[str, tuple[str, int]]
+    positions: dict[str, tuple[str, int]]
 
-    def place(self, number: str) -> tuple[str, int] | None:
-        """Return verse and position of a token, by its number or a part's number. None if not found."""
-        place = self.places.get(number)
-        return self.places.get(number[:_WORD_DIGITS]) if place is None and len(number) > _WORD_DIGITS else place
+    def find_token(self, token_id: str) -> tuple[str, int] | None:
+        """Return verse and position of a token, or of the word of an unknown part. None if unknown."""
+        position = self.positions.get(token_id)
+        if position is None and len(token_id) > _WORD_DIGITS:
+            return self.positions.get(token_id[:_WORD_DIGITS])
+        return position
 
 
 def read_token_text(path: str) -> TokenText:
@@ -56,20 +58,21 @@ def read_token_text(path: str) -> TokenText:
         cells = row.split("\t")
         if len(cells) < len(columns):
             raise InputError(f"{path}, line {line}: expected {len(columns)} columns as in the header, got {len(cells)}")
-        number = cells[columns["id"]]
-        if not _TOKEN_NUMBER.fullmatch(number):
-            raise InputError(f"{path}, line {line}: id {number!r}: expected 8 to 13 digits, optionally after a letter")
+        token_id = cells[columns["id"]]
+        if not _TOKEN_ID.fullmatch(token_id):
+            expected = "expected 8 to 13 digits, optionally after a letter"
+            raise InputError(f"{path}, line {line}: id {token_id!r}: {expected}")
         if exclude is not None and cells[exclude] == "y":
             continue
-        verse = number.lstrip(_LETTERS)[:_VERSE_DIGITS] if verse_column is None else cells[verse_column]
-        text.places[number] = verse, len(text.numbers[verse])
-        text.numbers[verse].append(number)
+        verse = token_id.lstrip(_LETTERS)[:_VERSE_DIGITS] if verse_column is None else cells[verse_column]
+        text.positions[token_id] = verse, len(text.ids[verse])
+        text.ids[verse].append(token_id)
         text.tokens[verse].append(cells[columns["text"]])
     return text
 
 
 def read_links(path: str, source: TokenText, target: TokenText) -> dict[str, set[Link]]:
-    """Read links by verse. A record links its source and target tokens of a verse. Raises `InputError`."""
+    """Read links of positions by verse. A record links all its tokens of a verse. Raises `InputError`."""
     try:
         records = json.loads(Path(path).read_text(encoding="utf-8-sig"))["records"]
     except OSError as error:
@@ -85,15 +88,15 @@ def read_links(path: str, source: TokenText, target: TokenText) -> dict[str, set
         if not (isinstance(record, dict) and all(isinstance(record.get(role), list) for role in ROLES)):
             raise InputError(f"{path}, record {record_number}: expected the lists source and target")
         sides = zip((source, target), ROLES, strict=True)
-        places = (filter(None, map(text.place, map(str, record[role]))) for text, role in sides)
-        for (verse, i), (target_verse, j) in product(*places):
+        positions = (filter(None, map(text.find_token, map(str, record[role]))) for text, role in sides)
+        for (verse, i), (target_verse, j) in product(*positions):
             if verse == target_verse:
                 links[verse].add((i, j))
     return links
 
 
 def burrito_pairs(alignment: str, source: str, target: str) -> Iterator[dict[str, object]]:
-    """Yield the common verses as sentence pairs with links. The verse is the id. Raises `InputError`."""
+    """Yield the common verses as pairs with links, with the verse as id. Raises `InputError`."""
     texts = read_token_text(source), read_token_text(target)
     links = read_links(alignment, *texts)
     for verse in common_verses(*texts):
@@ -102,7 +105,7 @@ def burrito_pairs(alignment: str, source: str, target: str) -> Iterator[dict[str
 
 
 def common_verses(source: TokenText, target: TokenText) -> list[str]:
-    """Return the verses that both texts contain, in order."""
+    """Return the verses that both texts contain, sorted."""
     return sorted(source.tokens.keys() & target.tokens.keys())
 
 
@@ -115,8 +118,8 @@ def make_burrito(source: TokenText, target: TokenText, links: Mapping[str, Mappi
             probability = round(mean(p for (i, _), p in verse_links.items() if i in sources), 4)
             meta = {"id": f"{verse}.{number:03d}", "process": "automatic", "status": "created"}
             record = {
-                "source": [source.numbers[verse][i] for i in sources],
-                "target": [target.numbers[verse][j] for j in targets],
+                "source": [source.ids[verse][i] for i in sources],
+                "target": [target.ids[verse][j] for j in targets],
                 "meta": {**meta, "probability": probability},
             }
             records.append(record)

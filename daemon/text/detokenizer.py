@@ -17,6 +17,7 @@ from hierogram.daemon.text.orthography import Boundary, Orthography
 from hierogram.daemon.text.tokenizer import SHORTENED_WORDS, SPACE, ZERO_WIDTH_SPACE, Apostrophe, Spacing, spacing
 
 NO_BREAK = "\u00a0"
+"""No-break space."""
 
 _CLOSERS = {
     "“": "”", "‘": "’", "«": "»", "‹": "›", "„": "“”", "‚": "‘’", "»": "«»", "›": "‹›", "”": "”", "’": "’",
@@ -68,28 +69,28 @@ class Detokenizer:
         self.orthography = orthography
 
     def separators(self, tokens: Sequence[str]) -> list[str]:
-        """Return the text before each token: nothing, or a separator such as a space or a zero-width space."""
+        """Return the separator before each token: "" (always for the first), a space, or a zero-width space."""
         spaces = [""] * len(tokens)
         for k, boundary in self.boundaries(tokens):
             spaces[k] = boundary.separator(self.orthography.joins)
         return spaces
 
     def join(self, tokens: Sequence[str]) -> str:
-        """Join tokens into text, with the spelling and Unicode form of the corpus."""
-        pieces = zip(self.separators(tokens), map(written, tokens), strict=True)
+        """Join the tokens of a sentence into text, with the spelling and Unicode form of the corpus."""
+        pieces = zip(self.separators(tokens), map(token_text, tokens), strict=True)
         return self.orthography.spell("".join(chain.from_iterable(pieces)))
 
     def boundaries(self, tokens: Sequence[str]) -> list[tuple[int, Boundary]]:
-        """Return the boundaries between tokens, each with the next token's index. A `SPACE` has no boundaries."""
+        """Return the boundaries between tokens, each with the next token's index. A `SPACE` has none."""
         positions = [k for k, token in enumerate(tokens) if token and token != SPACE]
         sentence = _Sentence(self, [tokens[k] for k in positions])
         boundaries = zip(pairwise(positions), sentence.boundaries(), strict=False)
         return [(k, boundary) for (before, k), boundary in boundaries if SPACE not in tokens[before + 1 : k]]
 
     def observe(self, text: str, tokens: Sequence[str]) -> list[tuple[int, Boundary, str]]:
-        """Return the `boundaries` of the tokens of a text, with the text at each boundary.
+        """Return the `boundaries` of the tokens of a text, each with the spaces of the text there, or "".
 
-        The list is empty if the tokenizer changed the text, because the gaps are then unknown.
+        The list is empty if the tokenizer changed the text, because the spaces cannot be found then.
         """
         gaps: list[str] = []
         position = 0
@@ -104,13 +105,13 @@ class Detokenizer:
         return [(k, boundary, gaps[k]) for k, boundary in self.boundaries(tokens)]
 
 
-def written(token: str) -> str:
-    """Return a token as text. `SPACE` becomes a space."""
+def token_text(token: str) -> str:
+    """Return the text of a token, which is a space for `SPACE`."""
     return " " if token == SPACE else token
 
 
 def find_unpaired(tokens: Sequence[str]) -> set[int]:
-    """Return the positions of quotation marks and brackets without a partner."""
+    """Return the indices of quotation marks and brackets without a partner."""
     waiting: list[int] = []
     unpaired: set[int] = set()
     for k, token in enumerate(tokens):
@@ -133,7 +134,7 @@ def _is_pair(opening: str, closing: str) -> bool:
 
 
 def find_repeated(tokens: Sequence[str]) -> set[int]:
-    """Return positions of repeated punctuation, and of marks such as a comma beside a sentence end."""
+    """Return indices of repeated punctuation, and of marks such as a comma beside a full stop."""
     ends = [(len(token) == 1 and _TERMINAL.match(token), _STOP.match(token) is not None) for token in tokens]
     return {
         k + (before == token or is_stop)
@@ -272,6 +273,7 @@ class _Sentence:
         return set(min(best)[1])
 
     def _direction_costs(self, k: int) -> tuple[float, float]:
+        """Return the costs of an opening and of a closing mark."""
         before, after = self._at(k - 1), self._at(k + 1)
         # Expect opening marks in the first half, because a quotation is usually longer than the text around it.
         early = 2 * k < len(self._tokens)
@@ -304,7 +306,7 @@ class _Sentence:
 def _find_class(letter: str) -> str:
     """Return the class of a character: `a` or `A` for letters, `0` for digits, else the character.
 
-    `P` and `N` are letters and signs of scripts without spaces, see `_LETTER_KINDS` in `orthography`.
+    It is `P` or `N` for letters and signs of scripts without spaces between words, see `orthography._LETTER_KINDS`.
     """
     if letter.isdigit():
         return "0"

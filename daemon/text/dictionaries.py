@@ -1,4 +1,4 @@
-"""Dictionary and term-list input: TBX, CSV, TSV. Each entry is a pair without an alignment.
+"""Dictionaries and term lists as input: TBX, CSV, TSV. Each entry is a pair without an alignment.
 
 TBX files [ISO 30042] may be of any dialect: older ones use `martif` with `termEntry`, `langSet` and `tig` or `ntig`,
 newer ones `tbx` with `conceptEntry`, `langSec` and `termSec`. They are streamed. A file that declares entities is
@@ -13,11 +13,11 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from hierogram.daemon.exceptions import InputError, UsageError
-from hierogram.daemon.files import strip_suffix
+from hierogram.daemon.files import strip_input_suffix
 from hierogram.daemon.text import xml_streams
 from hierogram.daemon.text.lines import LINES_PER_CHUNK, open_lines
+from hierogram.daemon.text.pair_files import OpenFiles
 from hierogram.daemon.text.pipeline import Languages
-from hierogram.daemon.text.reading import OpenFiles
 from hierogram.daemon.text.rejections import DEPRECATED_TERM, FIELD_COUNT, MISSING_FIELD, RejectionError
 from hierogram.daemon.text.validation import LineColumns, reject
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
@@ -25,7 +25,7 @@ from hierogram.storage.records.pairs import CSV_ENTRIES, TBX_ENTRIES, TSV_ENTRIE
 
 
 class ConceptTerm(NamedTuple):
-    """Term of a concept. `status` is the file's label of a forbidden term, None for other terms."""
+    """Term of a concept. `status` is the label by which the file forbids the term, None for other terms."""
 
     language: str
     term: str
@@ -33,12 +33,12 @@ class ConceptTerm(NamedTuple):
 
 
 Concept = list[ConceptTerm]
-"""Terms in file order."""
+"""Terms of a concept in all languages, in file order."""
 
 _CONCEPTS = frozenset({"termEntry", "conceptEntry"})
 _LANGUAGES = frozenset({"langSet", "langSec"})
 _LEVELS = _CONCEPTS | _LANGUAGES | {"tig", "ntig", "termSec"}
-"""Elements whose data categories apply to all terms within them."""
+"""Elements whose data categories, such as a status, apply to all terms within them."""
 _TEXTS = frozenset({"note", "descrip"})
 """Elements whose content is free text, unless their attribute `type` names a status."""
 _STATUS_TYPE = re.compile("status|usage|authorization|qualifier|approv", re.IGNORECASE)
@@ -117,7 +117,7 @@ class _Reader(xml_streams.UnitReader[Concept]):
 _FORMATS = {"tbx": TBX_ENTRIES, "csv": CSV_ENTRIES, "tsv": TSV_ENTRIES}
 
 _Entry = tuple[int, str, str]
-"""Line or concept number, source, target."""
+"""Number of the line or concept, source, target."""
 
 
 def _reject(number: int, reason: str, message: str, content: str) -> RejectedLine:
@@ -125,16 +125,17 @@ def _reject(number: int, reason: str, message: str, content: str) -> RejectedLin
 
 
 class Dictionary(OpenFiles):
-    """Open dictionary file. As a context manager, it closes the file.
+    """Open dictionary file, as a `PairInput`. As a context manager, it closes the file.
 
     In TBX, each source term of a concept is paired with each target term, except forbidden terms. In CSV and TSV, the
     header names source and target columns by language, or as `source` and `target`. A column such as `status` may mark
-    forbidden entries. Raises `InputError`, or `UsageError` for an unknown format.
+    forbidden entries. `format` is `tbx`, `csv`, `tsv`, or `auto` to choose it by the file name. Raises `InputError`, or
+    `UsageError` for an unknown format.
     """
 
     def __init__(self, path: str, format: str = "auto") -> None:
         super().__init__()
-        name = strip_suffix(path.lower()).rpartition(".")[2] if format == "auto" else format
+        name = strip_input_suffix(path.lower()).rpartition(".")[2] if format == "auto" else format
         if name not in _FORMATS:
             if format != "auto":
                 raise UsageError(f"--format {format}: expected {', '.join(_FORMATS)} with --dictionary")
@@ -157,7 +158,7 @@ class Dictionary(OpenFiles):
             yield columns
 
     def _concept_entries(self, languages: Languages | None) -> Iterator[_Entry | RejectedLine]:
-        for number, concept in enumerate(xml_streams.units(self._files[0].blocks(), _Reader(self.origin)), 1):
+        for number, concept in enumerate(xml_streams.read_units(self._files[0].blocks(), _Reader(self.origin)), 1):
             if languages is None:
                 languages = xml_streams.unit_languages((term.language for term in concept), self.origin, "concept")
             sides = xml_streams.split_by_language(concept, languages)
@@ -177,31 +178,30 @@ class Dictionary(OpenFiles):
         # Quotation marks are ordinary characters in TSV.
         is_tsv = self.format == TSV_ENTRIES
         rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE) if is_tsv else csv.reader(lines)
-        columns: tuple[int, int] | None = None
-        statuses: list[int] = []
+        filled_rows = (row for row in rows if any(map(str.strip, row)))
         try:
-            for row in rows:
-                if not any(map(str.strip, row)):
-                    continue
-                if columns is None:
-                    columns = self._find_columns(row, rows.line_num, languages)
-                    statuses = [k for k, name in enumerate(row) if k not in columns and _STATUS_TYPE.search(name)]
-                elif len(row) <= max(columns):
+            header = next(filled_rows, None)
+            if header is None:
+                return
+            columns = self._find_columns(header, rows.line_num, languages)
+            statuses = [k for k, name in enumerate(header) if k not in columns and _STATUS_TYPE.search(name)]
+            for row in filled_rows:
+                if len(row) <= max(columns):
                     message = f"expected source and target, got {len(row)} field{'s' * (len(row) > 1)}"
                     yield _reject(rows.line_num, FIELD_COUNT, message, " ".join(row))
+                    continue
+                source, target = (" ".join(row[column].split()) for column in columns)
+                marked = [row[k].strip() for k in statuses if k < len(row) and _FORBIDDEN.fullmatch(row[k])]
+                if marked:
+                    message = f"the entry {source!r} is marked as {marked[0]}"
+                    yield _reject(rows.line_num, DEPRECATED_TERM, message, " ".join(row))
                 else:
-                    source, target = (" ".join(row[column].split()) for column in columns)
-                    marked = [row[k].strip() for k in statuses if k < len(row) and _FORBIDDEN.fullmatch(row[k])]
-                    if marked:
-                        message = f"the entry {source!r} is marked as {marked[0]}"
-                        yield _reject(rows.line_num, DEPRECATED_TERM, message, " ".join(row))
-                    else:
-                        yield rows.line_num, source, target
+                    yield rows.line_num, source, target
         except csv.Error as error:
             raise InputError(f"{self.origin}, line {rows.line_num}: cannot be read: {error}") from error
 
-    def _find_columns(self, row: Sequence[str], line: int, languages: Languages | None) -> tuple[int, int]:
-        names = [name.strip().removeprefix("\ufeff").lower() for name in row]
+    def _find_columns(self, header: Sequence[str], line: int, languages: Languages | None) -> tuple[int, int]:
+        names = [name.strip().removeprefix("\ufeff").lower() for name in header]
         for source, target in (languages or (SOURCE, TARGET), (SOURCE, TARGET)):
             sources = [k for k, name in enumerate(names) if xml_streams.matches_language(name, source)]
             targets = [k for k, name in enumerate(names) if xml_streams.matches_language(name, target)]
@@ -209,7 +209,7 @@ class Dictionary(OpenFiles):
                 return sources[0], targets[0]
         delimiter = "," if self.format == CSV_ENTRIES else " (tab) "
         accepted = [(SOURCE, TARGET), languages] if languages else [(SOURCE, TARGET)]
-        headers = " or ".join(f"`{delimiter.join(names)}`" for names in accepted)
-        problem = f"the header must name a source and a target column, got {', '.join(map(repr, row[:4]))}"
-        advice = f"add the header {headers}, or name the languages of the columns with --languages"
+        examples = " or ".join(f"`{delimiter.join(names)}`" for names in accepted)
+        problem = f"the header must name a source and a target column, got {', '.join(map(repr, header[:4]))}"
+        advice = f"add the header {examples}, or name the languages of the columns with --languages"
         raise InputError(f"{self.origin}, line {line}: {problem}: {advice}")

@@ -1,6 +1,7 @@
-"""Formats of parallel corpora: format detection and line parsing. See docs/corpora.md.
+"""Formats of parallel corpora: detection by first lines, and line parsers. See docs/corpora.md.
 
-A file whose first lines do not fit its format is refused before any line is stored.
+A file whose first lines do not fit its format is refused before any line is stored. Parsers do not validate texts and
+links, see `validation`.
 """
 
 import json
@@ -17,11 +18,12 @@ from hierogram.daemon.text.validation import LineColumns, parse_pharaoh, reject
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
 
 PARALLEL, PIPES, TSV, JSONL, TMX, TREES, OBJECTS = "parallel", "pipes", "tsv", "jsonl", "tmx", "trees", "objects"
+"""Formats, as stored with an input. `OBJECTS` are pairs in memory."""
 
 PIPE = b"|||"
 _SEPARATOR = re.compile(rb"(?<![^ \t])\|\|\|(?![^ \t])")
 LINK_MEMBERS = ("alignment", *KnownLinks._fields)
-"""Object members that contain links."""
+"""Members of a JSON object that contain links."""
 _MEMBERS = frozenset({"source", "target", "id", *LINK_MEMBERS})
 
 Item = TypeVar("Item")
@@ -51,7 +53,7 @@ def parse_parallel(*files: Iterator[list[bytes]]) -> Iterator[LineColumns]:
 
 
 def parse_lines(chunks: Iterable[list[bytes]], parse: "LineParser", first: int = 1) -> Iterator[LineColumns]:
-    """Parse the lines of one file. `first` is the number of the first line."""
+    """Parse chunks of lines with the parser of a format. `first` is the line number of the first line."""
     for chunk in chunks:
         yield collect_lines(enumerate(chunk, first), parse, lambda line: line, keep_lines=True)
         first += len(chunk)
@@ -64,7 +66,7 @@ def collect_lines(
     *,
     keep_lines: bool = False,
 ) -> LineColumns:
-    """Parse numbered items to columns. If `keep_lines`, `lines` has the bytes of each parsed item."""
+    """Parse numbered items to columns. `content` returns an item's bytes, stored if `keep_lines`."""
     columns = LineColumns(lines=[] if keep_lines else None)
     for number, item in numbered:
         try:
@@ -73,7 +75,7 @@ def collect_lines(
             columns.rejected.append(reject(number, rejection, content(item)))
             continue
         if known_links is not None:
-            columns.known[len(columns.numbers)] = known_links
+            columns.known_links[len(columns.line_numbers)] = known_links
         columns.append(number, source, target, alignment, external_id)
         if columns.lines is not None:
             columns.lines.append(content(item))
@@ -81,10 +83,10 @@ def collect_lines(
 
 
 ParsedLine = tuple[bytes, bytes, bytes | None, str | None, KnownLinks | None]
-"""Source, target, alignment, external id, and known links. None for missing fields."""
+"""Source, target, alignment (Pharaoh line), external id, and known links. The last three may be None."""
 
 LineParser = Callable[[bytes], ParsedLine]
-"""Parser of a line: `parse_pipes`, `parse_tabs` or `parse_json_object`. Raises `RejectionError`."""
+"""Parser of a line of a format, see `LINE_PARSERS`. Raises `RejectionError`."""
 
 
 def _check_line(line: bytes) -> None:
@@ -150,7 +152,7 @@ def parse_members(value: Mapping[str, object]) -> ParsedLine:
             raise RejectionError(rejections.MISSING_FIELD, f"the object lacks {name!r}")
     links = value.get("alignment")
     if isinstance(links, list | tuple):
-        links = " ".join([f"{s}-{t}" for s, t in _listed_links(links, "alignment")])
+        links = " ".join([f"{s}-{t}" for s, t in _parse_link_list(links, "alignment")])
     source, target = _encoded(value["source"], "source"), _encoded(value["target"], "target")
     alignment = None if links is None else _encoded(links, "alignment")
     external_id = _external_id(value.get("id"))
@@ -158,7 +160,7 @@ def parse_members(value: Mapping[str, object]) -> ParsedLine:
     return source, target, alignment, external_id, known_links if any(known_links) else None
 
 
-def _listed_links(links: Sequence[object], name: str) -> list[Link]:
+def _parse_link_list(links: Sequence[object], name: str) -> list[Link]:
     pair_links = []
     for k, link in enumerate(links):
         if not (isinstance(link, list | tuple) and len(link) == 2 and all(type(i) is int and i >= 0 for i in link)):
@@ -173,7 +175,7 @@ def parse_known_links(links: object, name: str) -> frozenset[Link]:
     if links is None:
         return frozenset()
     if isinstance(links, list | tuple):
-        return frozenset(_listed_links(links, name))
+        return frozenset(_parse_link_list(links, name))
     return frozenset(parse_pharaoh(_encoded(links, name), name))
 
 
@@ -237,13 +239,14 @@ _ADVICE = {
 """Advice by kind of data. The placeholder is the quoted path of the file."""
 
 
-def _sample(lines: Sequence[bytes]) -> list[bytes]:
+def _first_nonempty(lines: Sequence[bytes]) -> list[bytes]:
     stripped = (line.strip(b" \t") for line in lines[:_SAMPLE_LINES])
     return [line for line in stripped if line][:_INSPECTED_LINES]
 
 
 def _detect_kind(lines: Sequence[bytes]) -> str | None:
-    sample = _sample(lines)
+    """Return the kind of data (a key of `_ADVICE`) by the first lines. None for ordinary text."""
+    sample = _first_nonempty(lines)
     if not sample:
         return None
     first = sample[0].removeprefix(b"\xef\xbb\xbf").lower()
@@ -264,8 +267,8 @@ def _check_kind(lines: Sequence[bytes], path: str, expected: str | None, problem
 
 
 def detect_format(lines: Sequence[bytes], path: str) -> str:
-    """Detect the format of a file from its first lines: pipes, jsonl or tsv. Raises `InputError`."""
-    sample = _sample(lines)
+    """Return the format of a file by its first lines, `PIPES` if empty. Raises `InputError`."""
+    sample = _first_nonempty(lines)
     if not sample:
         return PIPES
     first = sample[0]
@@ -296,7 +299,7 @@ _EXPECTED = {
 
 
 def check_lines(lines: Sequence[bytes], path: str, format: str) -> None:
-    """Raise `InputError` if the lines have another format than `format` (pipes, jsonl, tsv or trees)."""
+    """Raise `InputError` if lines have another format than `format`. Malformed lines are accepted here."""
     _check_kind(lines, path, *_EXPECTED[format])
 
 
@@ -306,7 +309,7 @@ def check_parallel(beginnings: Sequence[Sequence[bytes]], paths: Sequence[str]) 
         _check_kind(lines, path, None, "expected sentences, got")
     for path, lines in zip(paths[2:], beginnings[2:], strict=True):
         _check_kind(lines, path, _LINKS, "expected links, got")
-        sample = _sample(lines)
+        sample = _first_nonempty(lines)
         if sample and all(_LETTER.search(line) and not any(map(_LINK.fullmatch, line.split())) for line in sample):
             order = "the order of the files is hierogram ingest SOURCE TARGET [ALIGNMENT]"
             raise InputError(f"{path}: expected links such as `0-0 1-2`: {order}")

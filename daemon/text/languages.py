@@ -60,7 +60,7 @@ class Language:
         script: str = r"\p{Any}",
         orthography: Orthography | None = None,
     ) -> None:
-        """Create a language. `segmenter` finds words in text that matches the pattern `script`."""
+        """Create a language. `code` is a base language. For the other arguments, see `Tokenizer`."""
         self.spaced = code not in _WITHOUT_ANY_SPACES
         """False if the language is written without any spaces, like Chinese."""
         self.has_segmenter = segmenter is not None
@@ -75,7 +75,7 @@ class Language:
         self.join = self._detokenizer.join
 
     def tokens(self, text: str) -> list[str]:
-        """Tokenize a sentence. Spaces at the sides in `Orthography.spaces` become `SPACE` tokens."""
+        """Tokenize a sentence in NFC. Spaces at the contexts in `Orthography.spaces` become `SPACE` tokens."""
         tokens = self._tokenizer.tokens(text)
         if self.orthography.spaces:
             for k, boundary, gap in reversed(self._detokenizer.observe(text, tokens)):
@@ -84,7 +84,7 @@ class Language:
         return tokens
 
     def observe(self, text: str) -> list[tuple[Boundary, str]]:
-        """Return the boundaries between the tokens of a sentence, each with the text between the tokens."""
+        """Return the boundaries between the tokens of a sentence, each with the spaces there, or ""."""
         boundaries = self._detokenizer.observe(text, self._tokenizer.tokens(text))
         return [(boundary, gap) for _, boundary, gap in boundaries]
 
@@ -188,7 +188,7 @@ _MIN_LINES, _MIN_CHARACTERS = 25, 1_000
 
 
 def base_language(code: str) -> str:
-    """Return a language code without its region and script, in lowercase."""
+    """Return a language code in lowercase, without script and region: `zh` for `zh-Hant-TW`."""
     return re.split("[-_]", code.lower())[0]
 
 
@@ -218,7 +218,7 @@ def find_language(code: str, orthography_json: str = "") -> Language:
 
 
 def learn_orthography(code: str, lines: Sequence[str]) -> str:
-    """Learn an orthography from the first lines of a corpus. Returns JSON, or "" for a short text."""
+    """Learn an orthography from the first raw lines of a corpus. Returns JSON, or "" for a short text."""
     lines = [line.replace(SOFT_HYPHEN, "").strip() for line in lines[:MAX_LINES]]
     if len(lines) < _MIN_LINES or sum(map(len, lines)) < _MIN_CHARACTERS:
         return ""
@@ -234,7 +234,7 @@ def learn_orthography(code: str, lines: Sequence[str]) -> str:
 
 
 def segmenter_advice(codes: Iterable[str]) -> str | None:
-    """Return a note if no package finds the words of a language without spaces. Otherwise None."""
+    """Return a note on the languages without spaces whose words no installed package finds, or None."""
     notes = []
     for code in dict.fromkeys(codes):
         base = base_language(code)

@@ -24,17 +24,18 @@ import zstandard
 
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError
 from hierogram.daemon.files import open_output, open_within, printable
+from hierogram.daemon.shared_options import STANDARD_STREAM
 from hierogram.daemon.text.rejections import MAX_LINE_BYTES
 from hierogram.storage.options import Option, Options
 
-STANDARD_INPUT = "-"
 STANDARD_INPUT_NAME = "<stdin>"
 LINES_PER_CHUNK = 5_000
+"""Maximum number of lines, pairs, units or trees of a chunk."""
 _LINES_PER_WRITE = 8192
 BYTES_PER_CHUNK = 1 << 22
 """Size above which a chunk ends, because later stages keep several copies of a chunk."""
 MAX_SKIPPED_LINE_BYTES = 1 << 28
-"""Maximum number of skipped bytes of a line. A longer line is probably binary data."""
+"""Number of skipped bytes of a line above which the data are probably binary."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LEADING_MARKS = re.compile(rb"\A(?:\xef\xbb\xbf)+")
@@ -78,7 +79,7 @@ class InputLimits(Options):
     ] = 0.5
 
     def check_unpacked(self, name: str, packed: int, unpacked: int) -> None:
-        """Raise `InputError` if the decompressed size of a file, or the compression ratio, exceeds a limit."""
+        """Raise `InputError` if the decompressed size so far, or the compression ratio, exceeds a limit."""
         advice = "if the file is correct, decompress it first, or raise"
         section = "in [intake] of the daemon's configuration"
         if unpacked > self.max_unpacked_bytes:
@@ -90,7 +91,7 @@ class InputLimits(Options):
             raise InputError(f"{name}: {problem}: {advice} max_unpacked_ratio {section}")
 
     def check_rejected(self, name: str, lines: int, reasons: Mapping[str, int]) -> None:
-        """Raise `TooManyRejectedError` if the rejections, counted by reason, exceed a limit."""
+        """Raise `TooManyRejectedError` if the rejections in `lines` lines, by reason, exceed a limit."""
         rejected = sum(reasons.values())
         if rejected > self.max_rejected_lines:
             bound = f"{self.max_rejected_lines:,} (in a daemon: max_rejected_lines in [intake])"
@@ -142,7 +143,7 @@ _NOT_TEXT = {
 
 
 def detect_data_type(head: bytes) -> str | None:
-    """Return the type of binary data, such as `gzip data`, from its first bytes. None if it is unknown."""
+    """Return the type of known binary data, such as `gzip data`, given its first bytes. Otherwise None."""
     compression = _detect_compression(head)
     if compression is not None:
         return f"{compression.name} data"
@@ -152,7 +153,7 @@ def detect_data_type(head: bytes) -> str | None:
 
 
 def check_text(head: bytes, name: str) -> None:
-    """Raise `InputError` if data begins like compressed data, an archive, or another known binary file."""
+    """Raise `InputError` if data is of a known binary type, given its first bytes, see `detect_data_type`."""
     if (kind := detect_data_type(head)) is not None:
         raise InputError(f"{name}: expected text, got {kind}: extract or convert it first")
 
@@ -166,7 +167,7 @@ def _detect_compression(head: bytes) -> _Compression | None:
 
 
 def read_blocks(read: Callable[[int], bytes], name: str, limits: InputLimits = DEFAULT_LIMITS) -> Iterator[bytes]:
-    """Yield the data of `read` in blocks of bounded size, decompressed. Raises `InputError`."""
+    """Yield the data of `read`, decompressed, in blocks of bounded size. Raises `InputError`."""
     try:
         head = read(_HEAD_BYTES)
         compression = _detect_compression(head)
@@ -222,7 +223,7 @@ def _decompressed(
 
 
 def split_blocks(blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """Split blocks into blocks of up to `size` bytes."""
+    """Split blocks that are longer than `size` bytes. Shorter blocks are not merged."""
     for block in blocks:
         if len(block) <= size:
             yield block
@@ -234,8 +235,8 @@ def split_blocks(blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
 class LineSplitter:
     """Splitter of blocks into lines without line ends and byte order marks.
 
-    Only the first `MAX_LINE_BYTES` + 1 bytes of a line are kept. Raises `InputError` if more than
-    `MAX_SKIPPED_LINE_BYTES` bytes of a line are skipped.
+    Only the first `MAX_LINE_BYTES` + 1 bytes of a line are kept, so that later stages detect a line that is too long.
+    Raises `InputError` if more than `MAX_SKIPPED_LINE_BYTES` bytes of a line are skipped.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -275,7 +276,7 @@ class LineSplitter:
 
 
 def split_lines(blocks: Iterable[bytes], name: str = "") -> Iterator[list[bytes]]:
-    """Yield the lines of the blocks in lists, see `LineSplitter`."""
+    """Yield the lines that end in each block as a list, see `LineSplitter`. Omits empty lists."""
     splitter = LineSplitter(name)
     for block in blocks:
         if lines := splitter.feed(block):
@@ -307,7 +308,7 @@ def _strip_end(line: bytes) -> bytes:
 
 
 def regroup_lines(lists: Iterable[list[bytes]], size: int = LINES_PER_CHUNK) -> Iterator[list[bytes]]:
-    """Regroup lines into lists of `size` lines. The last list, and lists of long lines, may be shorter."""
+    """Regroup lines into lists of `size` lines. The last list, and lists of long lines, are shorter."""
     gathered: list[bytes] = []
     held = 0
     for lines in lists:
@@ -323,7 +324,7 @@ def regroup_lines(lists: Iterable[list[bytes]], size: int = LINES_PER_CHUNK) -> 
 
 @dataclass(slots=True)
 class LineFile:
-    """Open file of lines. `size` is in bytes, None if unknown. `_after_read` is called after each read."""
+    """Open file of lines. `size` and `bytes_read` count compressed bytes; `size` is None if unknown."""
 
     _stream: BinaryIO
     name: str
@@ -333,7 +334,7 @@ class LineFile:
     bytes_read: int = 0
 
     def read(self, size: int) -> bytes:
-        """Return up to `size` bytes. Raises `InputError` if the file is longer than when it was opened."""
+        """Return up to `size` compressed bytes. Raises `InputError` if the file has grown since it was opened."""
         data = self._stream.read(size)
         self.bytes_read += len(data)
         self._after_read()
@@ -345,15 +346,15 @@ class LineFile:
         return data
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield the rest of the content, decompressed. Raises `InputError`."""
+        """Yield the rest of the content, decompressed. Raises `InputError`, see `read_blocks`."""
         return read_blocks(self.read, self.name, self._limits)
 
     def text_blocks(self) -> Iterator[bytes]:
-        """Yield the same bytes as `blocks`, without byte order marks at the beginning of lines."""
+        """Yield the same as `blocks`, but without byte order marks at the beginning of lines."""
         return _strip_marks(self.blocks())
 
     def chunks(self) -> Iterator[list[bytes]]:
-        """Yield the remaining lines in chunks, see `regroup_lines`. Raises `InputError`."""
+        """Yield the remaining lines in chunks, see `regroup_lines`. Raises `InputError`, see `read_blocks`."""
         lists = split_lines(self.blocks(), self.name)
         first = list(islice(lists, 2))
         if len(first) == 1 == len(first[0]) and b"\r" in first[0][0]:
@@ -367,19 +368,21 @@ def open_lines(
     path: str,
     limits: InputLimits = DEFAULT_LIMITS,
     after_read: Callable[[], None] = lambda: None,
-    within: str | None = None,
+    untrusted_folder: str | None = None,
 ) -> Iterator[LineFile]:
-    """Open a file, or standard input for `-`. `within`: folder of untrusted files. Raises `InputError`."""
-    if path == STANDARD_INPUT and within is None:
+    """Open a file, or standard input for `-`. Raises `InputError`.
+
+    With `untrusted_folder`, open only a regular file below it, without following links, even if it is named `-`.
+    """
+    if path == STANDARD_STREAM and untrusted_folder is None:
         yield LineFile(sys.stdin.buffer, STANDARD_INPUT_NAME, None, limits, after_read)
         return
     with ExitStack() as stack:
         try:
-            if within is None:
+            if untrusted_folder is None:
                 stream: BinaryIO = stack.enter_context(Path(path).open("rb"))
             else:
-                # Other users write to this folder, so open only a regular file below it, and follow no links.
-                stream = stack.enter_context(open_within(Path(within), Path(path)))
+                stream = stack.enter_context(open_within(Path(untrusted_folder), Path(path)))
             status = os.fstat(stream.fileno())
         except OSError as error:
             raise InputError(f"{printable(path)}: cannot be opened: {error.strerror or error}") from error
@@ -390,7 +393,7 @@ def open_lines(
 def check_readable(*paths: str) -> None:
     """Raise `InputError` if a file is unreadable. Does not open it, because it may be a pipe."""
     for path in paths:
-        if path == STANDARD_INPUT:
+        if path == STANDARD_STREAM:
             continue
         try:
             if stat.S_ISDIR(os.stat(path).st_mode):
@@ -423,7 +426,7 @@ def read_sentences(path: str) -> list[str]:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines atomically, compressed if the name ends in .gz or .zst. Raises `ExportError`."""
+    """Write lines, which have no line ends, to a file, see `open_output`. Raises `ExportError`."""
     with open_output(path) as stream:
         remaining = iter(lines)
         while chunk := list(islice(remaining, _LINES_PER_WRITE)):

@@ -1,4 +1,4 @@
-"""In-memory input: tuples, mappings with the members of JSON lines, or data frames with these columns."""
+"""Sentence pairs in memory as input: tuples, mappings with the members of JSON lines, or data frames."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,27 +23,27 @@ class Frame(Protocol):
         """Return the stream's capsule."""
 
 
-GivenPair = tuple[str, str] | tuple[str, str, "str | Iterable[Link] | None"] | Mapping[str, Any]
+PairLike = tuple[str, str] | tuple[str, str, "str | Iterable[Link] | None"] | Mapping[str, Any]
 """Tuple of source, target and optional links, or a mapping with the members of a JSON line.
 
-Links are `0-0 1-2` or (0, 0), (1, 2). A mapping has `source`, `target` and optionally `alignment`, `id`, `fixed` and
-`forbidden`.
+Links are a Pharaoh line such as `0-0 1-2`, or pairs of positions such as (0, 0), (1, 2). A mapping has `source`,
+`target` and optionally `alignment`, `id`, `fixed` and `forbidden`.
 """
 
 
-class GivenPairs:
+class MemoryPairs:
     """Pairs in memory as a `PairInput`. Malformed pairs are rejected under their number, from 1."""
 
     format = OBJECTS
     bytes_total = None
     bytes_read = 0
 
-    def __init__(self, pairs: "Iterable[GivenPair] | Frame", origin: str = "python") -> None:
+    def __init__(self, pairs: "Iterable[PairLike] | Frame", origin: str = "python") -> None:
         self.origin = origin
         self._pairs: Iterable[Any] = _rows(pairs) if isinstance(pairs, Frame) else pairs
 
     def line_chunks(self, _languages: Languages | None) -> Iterator[LineColumns]:
-        """Yield the pairs in chunks. The languages are not checked, because pairs in memory have no languages."""
+        """Yield the pairs in chunks. The languages are ignored, because pairs in memory do not name theirs."""
         numbered = enumerate(self._pairs, 1)
         while chunk := list(islice(numbered, LINES_PER_CHUNK)):
             yield collect_lines(
@@ -68,7 +68,7 @@ def convert_corrections(corrections: KnownLinks) -> KnownLinks:
 
 
 def _as_json_links(links: Any) -> Any:
-    """Convert a collection of links to JSON types. Malformed links are returned unchanged."""
+    """Convert a collection of links, such as an array, to JSON types. Other values are returned unchanged."""
     if isinstance(links, str) or not isinstance(links, Iterable):
         return links
     return [

@@ -44,9 +44,10 @@ _LETTER_KINDS = frozenset("aA0PN")
 class Orthography:
     """Orthography of a language or a corpus.
 
-    `letters` are signs that are letters. `joins` are texts between two tokens by context, see `Boundary`. `spaces` are
-    sides of signs at which spaces are irregular and therefore tokens. `decomposed` is True if the corpus is in NFD.
-    Tokens are always in NFC. `spellings` are written forms by grapheme in NFC, or in NFD if `decomposed`.
+    `letters` are signs that are letters. `joins` are separators of two tokens by context, see `Boundary`. `spaces` are
+    contexts of one sign where spaces are irregular, so that they become `SPACE` tokens. `decomposed` is True if the
+    corpus is in NFD; tokens are always in NFC. `spellings` are the spellings in the corpus by grapheme in NFC, or in
+    NFD if `decomposed`.
     """
 
     letters: str = ""
@@ -56,23 +57,25 @@ class Orthography:
     spellings: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Return the orthography as JSON."""
+        """Return the orthography as JSON, the format of the store setting `orthographies`."""
         return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True)
 
     def spell(self, text: str) -> str:
-        """Convert text in NFC to the written form of the corpus."""
+        """Convert text in NFC to Unicode form and spelling of the corpus."""
         if self.decomposed:
             text = unicodedata.normalize("NFD", text)
         return _GRAPHEME.sub(lambda match: self.spellings.get(match[0], match[0]), text) if self.spellings else text
 
 
 class Boundary(NamedTuple):
-    """Boundary between two tokens.
+    """Boundary between two tokens, and what the rules of the language do there.
 
-    `kinds` are the kinds of the two tokens before and the two tokens after the boundary, "" outside the sentence.
-    `attaches_left` and `attaches_right` are True if the language rules attach the next token to the left, or the
-    previous token to the right. Otherwise, the rules separate the tokens by `space`. A context is a string of kinds
-    with spaces between them: all four kinds, the two inner kinds, or the kind of one sign with "" for the other token.
+    `kinds` are the kinds of the two tokens before and the two tokens after the boundary, "" outside the sentence. For
+    kinds, see `detokenizer._Sentence._kind`. `attaches_left` and `attaches_right` are True if the rules attach the next
+    token to the left, or the previous token to the right. Otherwise, the rules separate the tokens by `space`.
+
+    A context is a string of kinds with spaces between them: all four kinds, the two inner kinds, or the kind of one
+    adjacent sign with "" for the other token, as in ` ,<` for the space before a comma.
     """
 
     kinds: tuple[str, str, str, str]
@@ -87,12 +90,12 @@ class Boundary(NamedTuple):
 
     @property
     def sides(self) -> set[str]:
-        """Contexts of one adjacent sign, without letters and digits."""
+        """Contexts of each adjacent sign. Letters and digits have none."""
         before, after = self.kinds[1:3]
         return {side for sign, side in ((before, f"{before} "), (after, f" {after}")) if sign not in _LETTER_KINDS}
 
     def separator(self, joins: Mapping[str, str]) -> str:
-        """Return the text at the boundary: from the longest context in `joins`, else by the language rules."""
+        """Return the separator at the boundary: by the longest context in `joins`, else by the language rules."""
         learned = joins.get(" ".join(self.kinds), joins.get(self.pair))
         if learned is not None:
             return learned
@@ -102,7 +105,7 @@ class Boundary(NamedTuple):
 
 
 def learn_letters(lines: Iterable[str], excluded: str = "") -> str:
-    """Return the signs that often occur between letters and therefore are letters, except `excluded`."""
+    """Return the signs that often occur between letters and so are letters, except `excluded`."""
     words = Counter(word for line in lines for word in line.split())
     total: Counter[str] = Counter()
     inside: Counter[str] = Counter()
@@ -119,7 +122,7 @@ def learn_letters(lines: Iterable[str], excluded: str = "") -> str:
 
 
 def learn_spellings(lines: Iterable[str]) -> tuple[bool, dict[str, str]]:
-    """Learn `decomposed` and `spellings` of an `Orthography`."""
+    """Return `decomposed` and `spellings` of the `Orthography` of raw lines, for the fewest `spellings`."""
     seen: dict[str, Counter[str]] = defaultdict(Counter)
     for line in lines:
         if not unicodedata.is_normalized("NFC", line) or not unicodedata.is_normalized("NFD", line):
@@ -134,7 +137,7 @@ def learn_spellings(lines: Iterable[str]) -> tuple[bool, dict[str, str]]:
 
 
 def learn_joins(observed: Sequence[tuple[Boundary, str]], prior: Mapping[str, str]) -> dict[str, str]:
-    """Learn the joins of a corpus from boundaries and the text at each boundary.
+    """Learn the joins of a corpus from boundaries and the text at each, given those of its language.
 
     A context is learned if it corrects at least 2 more observations than it spoils. Contexts of signs are learned
     first, then pairs of kinds, then all four kinds.
@@ -165,35 +168,43 @@ def _count_restored(observed: Iterable[tuple[Boundary, str]], joins: Mapping[str
 
 
 def learn_spaces(lines: Sequence[Sequence[tuple[Boundary, str]]], joins: dict[str, str]) -> list[str]:
-    """Return the sides of signs with irregular spaces, and remove these spaces from the joins.
+    """Return `Orthography.spaces`, given the boundaries of each line. Changes `joins` accordingly.
 
-    The side that breaks the most lines is added first, until the spaces of 95 % of the lines are restored. Beside
-    letters of a script without spaces between words, all irregular sides are added, because spaces are punctuation
-    there.
+    The context with irregular spaces in most lines is added first, until the spaces of 95 % of the lines are restored.
+    Beside letters of a script without spaces between words, all irregular contexts are added, because spaces are
+    punctuation there.
     """
     spaces: list[str] = []
     while True:
-        wrong: Counter[str] = Counter()
-        unspaced: set[str] = set()
-        failed = 0
-        for line in lines:
-            sides: set[str] = set()
-            for boundary, gap in line:
-                boundary_sides = boundary.sides
-                if boundary_sides.isdisjoint(spaces) and not gap.strip(" ") and boundary.separator(joins) != gap:
-                    sides |= boundary_sides
-                    if not {"P", "N"}.isdisjoint(boundary.kinds[1:3]):
-                        unspaced |= boundary_sides
-            wrong.update(sides)
-            failed += bool(sides)
-        often = _MIN_CORRECTED if failed > _MAX_WRONG_SHARE * len(lines) else len(lines)
-        spaced_sides = [side for side in wrong if wrong[side] > often or side in unspaced]
-        if not spaced_sides:
+        wrong_lines, failed, unspaced = _find_irregular_spaces(lines, joins, spaces)
+        min_lines = _MIN_CORRECTED if failed > _MAX_WRONG_SHARE * len(lines) else len(lines)
+        irregular = [side for side in wrong_lines if wrong_lines[side] > min_lines or side in unspaced]
+        if not irregular:
             return spaces
-        spaces.append(side := min(spaced_sides, key=lambda side: (-wrong[side], side)))
+        spaces.append(side := min(irregular, key=lambda side: (-wrong_lines[side], side)))
         for context in [*joins]:
             # Remove longer contexts of this side, because they would take precedence over the new join.
             pair = " ".join(context.split(" ")[-3:-1]) if context.count(" ") == 3 else context
             if pair.endswith(side) if side[0] == " " else pair.startswith(side):
                 del joins[context]
         joins[side] = ""
+
+
+def _find_irregular_spaces(
+    lines: Sequence[Sequence[tuple[Boundary, str]]], joins: Mapping[str, str], spaces: Sequence[str]
+) -> tuple[Counter[str], int, set[str]]:
+    """Return lines with wrong spaces by context and in total, and contexts of unspaced scripts."""
+    wrong_lines: Counter[str] = Counter()
+    unspaced: set[str] = set()
+    failed = 0
+    for line in lines:
+        wrong: set[str] = set()
+        for boundary, gap in line:
+            sides = boundary.sides
+            if sides.isdisjoint(spaces) and not gap.strip(" ") and boundary.separator(joins) != gap:
+                wrong |= sides
+                if not {"P", "N"}.isdisjoint(boundary.kinds[1:3]):
+                    unspaced |= sides
+        wrong_lines.update(wrong)
+        failed += bool(wrong)
+    return wrong_lines, failed, unspaced

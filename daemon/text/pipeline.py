@@ -1,11 +1,11 @@
-"""Text pipeline: languages, tokenization, and letter case of a store's text.
+"""Text pipeline: conversion of text to the tokens of a store, and back.
 
-The settings of a store define its pipeline. An export has the settings in its manifest. For a grammar without a
-manifest, `--tokenize fr,en` selects the pipeline; without this option, text consists of tokens. All text (ingest,
-alignment, evidence, language models, translation, tuning) passes through a `TextPipeline`.
+The settings of a store define its pipeline: languages, tokenization, letter case and word parts. An export has the
+settings in its manifest. For a grammar without a manifest, `--tokenize fr,en` selects the pipeline; without this
+option, text consists of tokens. All text (ingest, alignment, evidence, language models, translation, tuning) passes
+through a `TextPipeline`.
 """
 
-import os
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.files import strip_suffix
 from hierogram.daemon.text.languages import GENERAL, Language, TextSpan, find_language
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
 from hierogram.daemon.text.protected_spans import ProtectedSpan, find_protected
@@ -38,7 +37,7 @@ _NO_TEXT = re.compile(rb"[\0\r\n]")
 
 
 class TextWord(NamedTuple):
-    """Token of a text, with its half-open span in the text. Protected tokens are untranslatable."""
+    """Token of a text, with its half-open span there. Protected tokens are untranslatable."""
 
     token: str
     start: int
@@ -62,7 +61,7 @@ class TextSide:
 
     @property
     def rules(self) -> Language:
-        """Rules of `language`, or general rules if it is None."""
+        """Rules of `language` with the learned orthography, or general rules if it is None."""
         return find_language(self.language or GENERAL, self.orthography)
 
     @property
@@ -71,7 +70,7 @@ class TextSide:
         return self.language is not None or self.lower or self.word_parts is not None
 
     def tokens(self, text: str) -> str:
-        """Convert a line of text to stored tokens, separated by spaces."""
+        """Convert a line of text to stored tokens (words, or word parts), separated by spaces."""
         if self.language is None:
             line = text.lower() if self.lower else text
         elif protected := find_protected(text := unicodedata.normalize("NFC", text)):
@@ -107,7 +106,7 @@ class TextSide:
         return words
 
     def convert_rule_side(self, text: str) -> str:
-        """Convert the words of a rule's side, as typed by users, to stored tokens."""
+        """Convert the words of a rule's side, as typed by users, to stored tokens. Raises `ValueError`."""
         symbols: list[Symbol] = []
         for symbol in parse_side(text):
             # Do not split a symbol with a mark, because it is already a part of a word.
@@ -116,11 +115,11 @@ class TextSide:
         return render_side(tuple(symbols))
 
     def detokenize(self, line: str) -> str:
-        """Detokenize a line of words if this pipeline tokenizes text. Otherwise, return the line unchanged."""
+        """Detokenize a line of words if this pipeline tokenizes text. Otherwise, return it unchanged."""
         return line if self.language is None else self.rules.join(line.split(" "))
 
     def detokenize_stored(self, line: str) -> str:
-        """Detokenize a stored line of words or word parts, also if this pipeline does not tokenize text."""
+        """Detokenize a stored line of words or parts, by general rules without a language."""
         return self.rules.join((line if self.word_parts is None else join_parts(line)).split(" "))
 
     def tokenize_bytes(self, line: bytes) -> bytes:
@@ -186,23 +185,22 @@ class TextPipeline:
         return TextSide(language, self.lower, word_parts, orthography)
 
     def for_tokenized(self) -> "TextPipeline":
-        """Return the pipeline for tokenized text, which only splits words into parts."""
+        """Return the pipeline for tokenized text, which only splits words into parts, if the store does."""
         return TextPipeline(word_parts=self.word_parts)
 
     def with_whole_words(self) -> "TextPipeline":
-        """Return the pipeline without splitting of words into parts."""
+        """Return the pipeline that does not split words into parts."""
         return replace(self, word_parts=())
 
     def pair(self, source: str, target: str) -> tuple[str, str]:
-        """Convert a sentence pair to stored tokens."""
+        """Convert both sides of a sentence pair to stored tokens."""
         return self.source.tokens(source), self.target.tokens(target)
 
     def prepare(self, columns: LineColumns) -> LineColumns:
-        """Convert lines to stored tokens. Lines with links are not tokenized again."""
+        """Convert lines to stored tokens. Lines with links, which count their words, are not tokenized."""
         source, target = self.source, self.target
         if not source.changes:
             return columns
-        # Links count the words of the input, so keep these words.
         words = TextSide(None, self.lower)
         linked = columns.linked()
         sources, targets = (
@@ -213,14 +211,14 @@ class TextPipeline:
             ]
             for side, lines in ((source, columns.sources), (target, columns.targets))
         )
-        alignments, known = [*columns.alignments], dict(columns.known)
-        prepared = replace(columns, sources=sources, targets=targets, alignments=alignments, known=known)
+        alignments, known_links = [*columns.alignments], dict(columns.known_links)
+        prepared = replace(columns, sources=sources, targets=targets, alignments=alignments, known_links=known_links)
         if self.word_parts:
             spread_links(prepared, linked, *map(make_segmenter, self.word_parts))
         return prepared
 
     def as_settings(self) -> dict[str, object]:
-        """Return the store settings that define this pipeline, as JSON values."""
+        """Return the store settings that define this pipeline, as JSON values, for `make_pipeline`."""
         return {
             "languages": list(self.languages or ()),
             "tokenize": self.rules is not None,
@@ -230,7 +228,7 @@ class TextPipeline:
         }
 
     def for_running_text(self) -> "TextPipeline":
-        """Return the pipeline for running text, which is tokenized even if the store keeps tokens."""
+        """Return the pipeline that tokenizes text even if the store keeps tokens, by its languages if known."""
         return replace(self, rules=self.rules or self.languages or UNKNOWN)
 
 
@@ -241,11 +239,11 @@ UNCHANGED_TEXT = TextPipeline()
 def make_pipeline(
     settings: Settings | Mapping[str, Any], languages: Languages | None = None, tokenize: Languages | None = None
 ) -> TextPipeline:
-    """Return the text pipeline of a store. `settings` may be the mapping in a manifest.
+    """Return the text pipeline that settings define. `settings` may be the mapping in a manifest.
 
-    `languages` are the languages of the input. `tokenize` are the languages whose rules tokenize text (default: the
-    store's languages if the setting `tokenize` is True, else none). Raises `UsageError` if the languages differ from
-    the store's, or the package of a language is not installed.
+    `languages` are the languages of the input (default: the store's). `tokenize` are the languages whose rules tokenize
+    text (default: if the setting `tokenize` is True, the store's languages, or general rules if it has none). Raises
+    `UsageError` if the languages differ from the store's, or the package of a language is not installed.
     """
     if isinstance(settings, Settings):
         settings = asdict(settings)
@@ -266,7 +264,7 @@ def make_pipeline(
 
 
 def two_languages(text: str, option: str) -> Languages:
-    """Parse source and target language, such as `fr,en`. Raises `UsageError`."""
+    """Parse source and target language, such as `fr,en`. `option` is named in the `UsageError`."""
     languages = text.split(",")
     if len(languages) != 2 or not all(map(_LANGUAGE.fullmatch, languages)):
         raise UsageError(f"{option} {text}: expected two languages, source and target, such as {option} fr,en")
@@ -274,7 +272,7 @@ def two_languages(text: str, option: str) -> Languages:
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise `UsageError` if settings contradict each other, or a required package is not installed."""
+    """Raise `UsageError` if settings of a new store contradict each other, or a package is not installed."""
     grammar_kind = find_grammar_kind(settings.grammar)
     if settings.max_tokens > grammar_kind.max_side_words:
         limit = f"must be at most {grammar_kind.max_side_words} for a store of {grammar_kind.content}"
@@ -288,14 +286,3 @@ def check_settings(settings: Settings) -> None:
             problem = f"not supported for a store of {grammar_kind.content}, which is monolingual"
             raise UsageError(f"--languages is {problem}")
     make_pipeline(settings)
-
-
-def check_names(paths: Sequence[str], languages: Languages | None) -> None:
-    """Raise `UsageError` if the file names of source and target end in swapped language codes."""
-    if languages is None or len(paths) < 2:
-        return
-    endings = [strip_suffix(os.path.basename(path)).rpartition(".")[2].lower() for path in paths[:2]]
-    if endings == [languages[1], languages[0]] and languages[0] != languages[1]:
-        problem = f"the languages of the store are {','.join(languages)} (source, target)"
-        file_names = " ".join((paths[1], paths[0], *paths[2:]))
-        raise UsageError(f"{paths[0]} {paths[1]}: {problem}: use hierogram ingest {file_names}")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from hierogram.daemon.text.detokenizer import NO_BREAK
 
 _VALUE = r"(?:\"[^\"]{0,4000}\"|'[^']{0,4000}'|[^\s<>\"'=]+)"
-# The bounds keep matching linear in lines that consist of many tag openings.
+# The bounds on repetitions keep matching linear in lines that consist of many tag openings.
 TAG = re.compile(
     r"<(?P<close>/)?(?P<name>[A-Za-z][\w:.-]{0,60})"
     rf"(?:\s+[^\s<>\"'=/]{{1,100}}(?:\s*=\s*{_VALUE})?){{0,60}}\s*(?P<empty>/)?>"
@@ -28,7 +28,7 @@ _ADDRESSES = (
     r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
     r"(?<![\w@#])[@#][A-Za-z_]\w*",
 )
-_PROTECTED = re.compile("|".join((*_ADDRESSES, *(f"(?:{place})" for place in _PLACEHOLDERS))))
+_PROTECTED = re.compile("|".join((*_ADDRESSES, *(f"(?:{pattern})" for pattern in _PLACEHOLDERS))))
 _PROTECTED_OR_TAG = re.compile(f"{TAG.pattern}|{_PROTECTED.pattern}")
 _QUICK_TEST = re.compile(r"[<%{@#&\\]|\[\[|://|www\.|mailto:")
 """Fast test for text that may contain protected spans. Most text does not match."""
@@ -36,7 +36,7 @@ _BLANKS = re.compile(r"\s+")
 
 
 class ProtectedSpan(NamedTuple):
-    """Untranslatable span: its position in a text and its characters."""
+    """Untranslatable span: its half-open range in a text, and its characters there (`written`)."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ class ProtectedSpan(NamedTuple):
 
 
 def find_protected(text: str, tags: bool = True) -> list[ProtectedSpan]:
-    """Return the untranslatable spans of a text, in order, with or without tags."""
+    """Return the untranslatable spans of a text, in order. Without `tags`, markup tags are ordinary text."""
     if not _QUICK_TEST.search(text):
         return []
     pattern = _PROTECTED_OR_TAG if tags else _PROTECTED

@@ -1,4 +1,4 @@
-"""Reasons for rejected lines (stable codes)."""
+"""Reasons for rejected lines. They are stored and shown to clients, so the codes must not change."""
 
 from hierogram.daemon.exceptions import DaemonError
 
@@ -22,13 +22,13 @@ TOO_LONG = "too-long"
 WRONG_TYPE = "wrong-type"
 
 MAX_LINE_BYTES = 1 << 20
-"""Maximum length of a line in bytes. Longer lines are rejected, and cut to save memory."""
+"""Maximum length of a line in bytes. Longer lines are rejected, and cut before that to save memory."""
 
 _SHOWN_BYTES = 40
 
 
 class RejectionError(DaemonError):
-    """Line or tree that cannot be stored. `reason` is a code of this module, `message` is a sentence."""
+    """Line or tree that cannot be stored. `reason` is a code of this module, `message` a sentence."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

@@ -8,33 +8,30 @@ A compound such as German *Haushaltsbehörde* is split into as few known words o
 mean of their frequencies must exceed the frequency of the whole word [Koehn & Knight 2003]. Among splits into equally
 many words, the split with the highest mean is chosen. Between two parts, linking letters may be added or dropped.
 
-Users read whole words: `WordView` converts stored parts to words.
+Users read whole words: `word_view` converts stored parts to words.
+
+A stored part is marked where its word continues, see `hierogram.storage.records.parts`. Subwords after the first begin
+with a mark. Parts of a compound before the last end with a mark.
 """
 
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, pairwise
 from math import log
-from typing import NamedTuple
 
 from hierogram.daemon.text.rejections import RejectionError
 from hierogram.daemon.text.validation import LineColumns, parse_pharaoh, split_tokens
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
-from hierogram.samplers.grammar.rules import Side, Span, Symbol, parse_side, render_side
-from hierogram.storage.records.pairs import parse_links
-from hierogram.storage.records.parts import GUARD, PART_MARK, are_joined, index_words, is_modifier, join_parts
+from hierogram.storage.records.parts import GUARD, PART_MARK, join_parts
 
-CONTINUATION = "-"
-"""Hyphen displayed on the side of a word part where the word continues."""
 MAX_BPE_MERGES = 4_000
 _MIN_PAIR_COUNT = 2
 """Minimum frequency of adjacent parts that are merged."""
 
 _SAMPLE = 20_000
-"""Approximate number of words per side in the sample for `measure_rare_share`."""
+"""Approximate number of words in the sample for `measure_rare_share`."""
 _MIN_RARE_SHARE = 0.1
 """Share of words that occur once in the sample, above which source words may be split into subwords."""
 _MIN_COMPOUND_SHARE = 0.02
@@ -57,18 +54,18 @@ def _possible_words(letters: str) -> Iterator[str]:
 
 
 def count_words(lines: Iterable[str]) -> Counter[str]:
-    """Count the words that consist of letters, in lowercase."""
+    """Count the words of tokenized lines that consist of letters only, in lowercase."""
     return Counter(word for line in lines for word in line.lower().split() if word.isalpha())
 
 
 def known_parts(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the words that may be parts of compounds, with their frequencies, most frequent first."""
+    """Return the words that are frequent and long enough for parts of compounds, most frequent first."""
     found = [(word, count) for word, count in counts.items() if count >= _MIN_COUNT and len(word) >= _MIN_PART]
     return dict(sorted(found, key=lambda entry: (-entry[1], entry[0])))
 
 
 def measure_compounds(counts: Mapping[str, int]) -> float:
-    """Return the share of compounds in a text, weighted by the frequency of the words."""
+    """Return the share of compounds among the words of a text, given their frequencies in lowercase."""
     splitter = CompoundSegmenter(known_parts(counts))
     return sum(count for word, count in counts.items() if splitter.split(word)) / max(1, sum(counts.values()))
 
@@ -80,7 +77,7 @@ class Segmenter:
         self._split_cached = cache(self._split_guarded)
 
     def split_line(self, text: str) -> str:
-        """Split a line of words into a line of parts."""
+        """Split a line of words into a line of marked parts."""
         return " ".join([self._split_cached(word) for word in split_tokens(text)])
 
     def count_parts(self, text: str) -> list[int]:
@@ -95,7 +92,7 @@ class Segmenter:
 
 
 class SubwordSegmenter(Segmenter):
-    """Segmenter of words into subwords by byte pair encoding, given the merges in the order of learning."""
+    """Segmenter into subwords by byte pair encoding, given the merges in the order of learning."""
 
     def __init__(self, merges: Sequence[tuple[str, str]]) -> None:
         super().__init__()
@@ -114,9 +111,9 @@ class SubwordSegmenter(Segmenter):
 
 
 class CompoundSegmenter(Segmenter):
-    """Segmenter of compounds into known words of at least `_MIN_PART` letters.
+    """Segmenter of compounds into known words, given the frequencies of words in lowercase, at least 1.
 
-    The last part is capitalized if the compound is. Frequencies must be at least 1.
+    Only words of at least `_MIN_PART` letters are known. The last part is capitalized if the compound is.
     """
 
     def __init__(self, counts: Mapping[str, float]) -> None:
@@ -124,7 +121,7 @@ class CompoundSegmenter(Segmenter):
         self._logs = {word: log(count) for word, count in counts.items() if len(word) >= _MIN_PART and word.isalpha()}
 
     def split(self, word: str) -> tuple[str, ...]:
-        """Return the parts of a lowercase word with linking letters, at least two, or () if it is not split."""
+        """Return the parts of a word in lowercase, with linking letters, or () if it is not split."""
         if len(word) < 2 * _MIN_PART or not word.isalpha():
             return ()
         best, parts = self._logs.get(word, -1.0), tuple[str, ...]()
@@ -148,7 +145,7 @@ class CompoundSegmenter(Segmenter):
         return parts
 
     def known_word(self, part: str) -> str:
-        """Return the most frequent known word of a part, such as `haushalt` for `Haushalts`, or ""."""
+        """Return the most frequent known word that a part may be, such as `haushalt` for `Haushalts`, or ""."""
         words = _possible_words(part.removesuffix(PART_MARK).lower())
         return max(filter(self._logs.__contains__, words), key=self._logs.__getitem__, default="")
 
@@ -229,20 +226,20 @@ def choose_word_parts(sources: Sequence[str], targets: Sequence[str]) -> tuple[t
     """Choose the setting `word_parts` of a store from tokenized lines. Returns the setting and a reason.
 
     Source words are split if compounds or rare words are frequent and more frequent than on the target side. Target
-    words are kept whole.
+    words are kept whole. The setting is () if source words are kept whole as well.
     """
-    once, other_once = measure_rare_share(sources), measure_rare_share(targets)
+    rare_share, target_rare_share = measure_rare_share(sources), measure_rare_share(targets)
     counts = count_words(sources)
-    compounds, other_compounds = measure_compounds(counts), measure_compounds(count_words(targets))
+    compounds, target_compounds = measure_compounds(counts), measure_compounds(count_words(targets))
     parts, choice = "", "words are kept whole"
-    if compounds > max(_MIN_COMPOUND_SHARE, _MIN_SHARE_RATIO * other_compounds):
+    if compounds > max(_MIN_COMPOUND_SHARE, _MIN_SHARE_RATIO * target_compounds):
         known = known_parts(counts)
         parts, choice = format_known_words(known), f"source compounds are split into {len(known):,} known words"
-    elif once > max(_MIN_RARE_SHARE, _MIN_SHARE_RATIO * other_once):
+    elif rare_share > max(_MIN_RARE_SHARE, _MIN_SHARE_RATIO * target_rare_share):
         merges = learn_merges(sources, MAX_BPE_MERGES)
         parts, choice = format_merges(merges), f"source words are split into subwords by {len(merges):,} merges"
-    rare = f"{once:.1%} of the source words and {other_once:.1%} of the target words occur once in a sample"
-    reason = f"{choice}: {rare}, {compounds:.1%} and {other_compounds:.1%} are compounds"
+    rare = f"{rare_share:.1%} of the source words and {target_rare_share:.1%} of the target words"
+    reason = f"{choice}: {rare} occur once in a sample, {compounds:.1%} and {target_compounds:.1%} are compounds"
     return (parts, "") if parts else (), reason
 
 
@@ -253,7 +250,7 @@ def format_known_words(counts: Mapping[str, int]) -> str:
 
 @cache
 def make_segmenter(text: str) -> Segmenter:
-    """Return the segmenter for a side's setting, formatted by `format_merges` or `format_known_words`."""
+    """Return the segmenter for a side's setting, from `format_merges` or `format_known_words`, or ""."""
     lines = [line for line in text.split("\n") if line]
     if "\t" in text:
         return CompoundSegmenter({word: int(count) for word, _, count in (line.partition("\t") for line in lines)})
@@ -263,124 +260,31 @@ def make_segmenter(text: str) -> Segmenter:
 
 
 def spread_links(columns: LineColumns, indices: Iterable[int], source: Segmenter, target: Segmenter) -> None:
-    """Split the words of the selected lines into parts, and link all parts of linked words."""
+    """Split the words of lines into parts, and link all parts of linked words. Malformed lines are kept."""
     for k in indices:
         try:
             texts = columns.sources[k].decode(), columns.targets[k].decode()
-            token_spans = [_spans(side.count_parts(text)) for side, text in zip((source, target), texts, strict=True)]
+            token_spans = part_spans(source.count_parts(texts[0])), part_spans(target.count_parts(texts[1]))
             line = columns.alignments[k]
             if line is not None:
-                links = _link_parts(parse_pharaoh(line), *token_spans)
+                links = link_parts(parse_pharaoh(line), *token_spans)
                 line = " ".join(f"{i}-{j}" for i, j in links).encode()
-            if k in columns.known:
-                parts = (frozenset(_link_parts(links, *token_spans)) for links in columns.known[k])
-                columns.known[k] = KnownLinks(*parts)
+            if k in columns.known_links:
+                parts = (frozenset(link_parts(links, *token_spans)) for links in columns.known_links[k])
+                columns.known_links[k] = KnownLinks(*parts)
         except (UnicodeDecodeError, RejectionError, IndexError):
-            # Keep a malformed line unchanged, because validation rejects it.
             continue
         columns.alignments[k] = line
         columns.sources[k] = source.split_line(texts[0]).encode()
         columns.targets[k] = target.split_line(texts[1]).encode()
 
 
-def _spans(counts: Sequence[int]) -> list[range]:
+def part_spans(counts: Sequence[int]) -> list[range]:
+    """Return the token positions of each word, given the number of parts of each."""
     ends = list(accumulate(counts))
     return [range(end - count, end) for end, count in zip(ends, counts, strict=True)]
 
 
-def _link_parts(links: Iterable[Link], source: Sequence[range], target: Sequence[range]) -> list[Link]:
+def link_parts(links: Iterable[Link], source: Sequence[range], target: Sequence[range]) -> list[Link]:
+    """Return the links between all tokens of linked words, given the token positions of each word."""
     return [(i, j) for s, t in sorted(links) for i in source[s] for j in target[t]]
-
-
-def find_word_span(word_indices: Sequence[int], tokens: Span) -> Span:
-    """Convert a half-open span of tokens to a span of words. For `word_indices`, see `index_words`."""
-    first, last = tokens
-    return word_indices[first], word_indices[first] if first == last else word_indices[last - 1] + 1
-
-
-def _render_part(run: Sequence[str]) -> str:
-    before = CONTINUATION if run[0].startswith(PART_MARK) else ""
-    return before + join_parts(" ".join(run)) + (CONTINUATION if is_modifier(run[-1]) else "")
-
-
-class PairInWords(NamedTuple):
-    """Sentence pair in whole words, with links between words and the word index of each token.
-
-    Each list of word indices has one more entry, the number of words. The probability of a link is the maximum over the
-    links between parts of the two words.
-    """
-
-    source: str
-    target: str
-    alignment: str
-    source_word_indices: list[int]
-    target_word_indices: list[int]
-    link_probabilities: str | None
-
-    def to_word_links(self, links: KnownLinks) -> KnownLinks:
-        """Convert fixed and forbidden links between tokens to links between words."""
-        source, target = self.source_word_indices, self.target_word_indices
-        return KnownLinks(*(frozenset((source[i], target[j]) for i, j in part_links) for part_links in links))
-
-    def to_token_links(self, word_links: KnownLinks) -> KnownLinks:
-        """Convert links between words to links between all their tokens. Raises `ValueError` if out of range."""
-        if problem := word_links.problem(self.source_word_indices[-1], self.target_word_indices[-1]):
-            raise ValueError(problem)
-        part_spans = [_spans([indices[:-1].count(w) for w in range(indices[-1])]) for indices in self[3:5]]
-        return KnownLinks(*(frozenset(_link_parts(links, *part_spans)) for links in word_links))
-
-
-@dataclass(frozen=True, slots=True)
-class WordView:
-    """Whole-word view of a store with the setting `word_parts`."""
-
-    word_parts: tuple[str, ...]
-
-    def parts(self, side: int, words: str) -> str:
-        """Split words into the parts of the store's source (0) or target (1) side."""
-        return make_segmenter(self.word_parts[side]).split_line(words) if self.word_parts else words
-
-    def symbols(self, side: Side) -> list[Symbol]:
-        """Return the symbols of a rule's side, with adjacent parts joined."""
-        if not self.word_parts:
-            return list(side)
-        runs: list[int | list[str]] = []
-        for symbol in side:
-            if not isinstance(symbol, str):
-                runs.append(symbol)
-            elif runs and isinstance(run := runs[-1], list) and are_joined(run[-1], symbol):
-                run.append(symbol)
-            else:
-                runs.append([symbol])
-        return [run if isinstance(run, int) else _render_part(run) for run in runs]
-
-    def side(self, text: str) -> str:
-        """Return a rule's side in rule notation with parts joined. Malformed text is returned unchanged."""
-        if PART_MARK not in text or not self.word_parts:
-            return text
-        try:
-            return render_side(tuple(self.symbols(parse_side(text))))
-        except ValueError:
-            return text
-
-    def line(self, tokens: str) -> str:
-        """Return the words of a stored line."""
-        return join_parts(tokens) if self.word_parts else tokens
-
-    def pair(self, source: str, target: str, alignment: str = "", link_probabilities: str | None = None) -> PairInWords:
-        """Convert a stored pair to whole words. Two words are linked if any of their parts are linked."""
-        sides = [text.split(" ") for text in (source, target)]
-        if not self.word_parts:
-            source_word_indices, target_word_indices = (list(range(len(side) + 1)) for side in sides)
-            return PairInWords(source, target, alignment, source_word_indices, target_word_indices, link_probabilities)
-        source_indices, target_indices = (index_words(side) for side in sides)
-        links: dict[tuple[int, int], str] = {}
-        probabilities = repeat("") if link_probabilities is None else link_probabilities.split()
-        for (i, j), probability in zip(parse_links(alignment), probabilities, strict=False):
-            link = source_indices[i], target_indices[j]
-            # Compare probabilities as text, because all have the same number of decimals.
-            links[link] = max(probability, links.get(link, ""))
-        line = " ".join(f"{i}-{j}" for i, j in sorted(links))
-        words = join_parts(source), join_parts(target), line, source_indices, target_indices
-        highest = " ".join(links[link] for link in sorted(links))
-        return PairInWords(*words, None if link_probabilities is None else highest)

@@ -4,7 +4,7 @@ Words are runs of letters, marks, digits and joiners. A sign (a punctuation mark
 between two letters and neither ends a sentence nor encloses text: apostrophes, hyphens, the middle dot, Hebrew
 gershayim, Armenian stress and question marks. Languages differ in three ways only: where an apostrophe splits a word
 (`Apostrophe`), which abbreviations keep their full stop, and which package finds the words of a script written without
-spaces.
+spaces. In addition, a corpus may have signs that are letters (see `orthography`).
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ SPACE = "␣"
 """Token for a space that is punctuation in a script without spaces, or irregular beside a sign."""
 
 WordFinder = Callable[[str], Sequence[str]]
-"""Word segmenter for text without spaces."""
+"""Word segmenter: returns the words of a text without spaces."""
 
 # Scripts in `_SPACELESS` have no spaces. Scripts in `_PHRASED` have spaces between phrases.
 _IDEOGRAPHS = r"\p{Han}\p{Hiragana}\p{Bopomofo}\p{Yi}\p{Tangut}\p{Nushu}\p{Khitan_Small_Script}"
@@ -69,7 +69,7 @@ _SPACING_PATTERNS = (
     regex.compile(rf"[{_UNSPACED_LETTER}{SYLLABLE_ENDS}[[{_PHRASED}]&&\p{{M}}]]", regex.V1),
 )
 _OPENING = {"'": "'\u2019", "\u2018": "\u2019", "\u2019": "\u2019", "`": "'", "\u201a": "\u2018\u2019"}
-"""Closing quotation marks that look like an apostrophe, by opening mark."""
+"""Closing quotation marks by opening mark, for quotation marks that look like an apostrophe."""
 CLOSERS = "\"'»”’)]}›」』”）】"
 """Closing quotation marks and brackets."""
 
@@ -111,7 +111,7 @@ class Spacing(Enum):
 
 @lru_cache(maxsize=1 << 14)
 def spacing(character: str) -> Spacing:
-    """Return the spacing of a letter's script, or of a sign."""
+    """Return the use of spaces beside a character, by its script."""
     if character < "\u0e00":
         return Spacing.WORDS
     if _SPACING_PATTERNS[0].match(character):
@@ -133,10 +133,10 @@ class Apostrophe(Enum):
 
 
 class _Chunk(NamedTuple):
-    """Tokens of the text between two spaces.
+    """Tokens of the text between two spaces, which depend only on this text.
 
-    `quotes` are the indices of tokens that begin or end in an apostrophe. `stop` is the index of a full stop, or -1.
-    `first` and `last` are the spacing of the first and last character.
+    `quotes` are the indices of tokens that begin or end in an apostrophe. `stop` is the index of a full stop after a
+    word, or -1. `first` and `last` are the spacing of the first and last character.
     """
 
     tokens: tuple[str, ...]
@@ -160,8 +160,9 @@ class Tokenizer:
     ) -> None:
         """Create a tokenizer. Words in `abbreviations` keep their full stop, except at the end of a sentence.
 
-        Words in `before_numbers` keep their full stop before a number. `segmenter` splits a run of letters of a script
-        without spaces if its beginning matches the pattern `script`. `letters` are signs that are letters.
+        Words in `before_numbers` keep their full stop only before a number. `segmenter` splits a run of letters of a
+        script without spaces if its beginning matches the pattern `script`; otherwise, syllables are tokens. `letters`
+        are signs that are letters.
         """
         self._letters = frozenset(letters)
         self._pattern = _token_pattern(letters)
@@ -244,9 +245,9 @@ class Tokenizer:
     def _detach_quotes(self, tokens: list[str], quotes: Iterable[int]) -> list[str]:
         """Split apostrophes that are paired quotation marks from the words that they enclose."""
         # Count apostrophes inside words. If there are several, the apostrophe is a letter for the glottal stop.
-        within: Counter[str] = Counter()
+        inner: Counter[str] = Counter()
         if self._apostrophe is Apostrophe.LETTER:
-            within.update(letter for token in tokens for letter in token[1:-1] if letter in _APOSTROPHES)
+            inner.update(letter for token in tokens for letter in token[1:-1] if letter in _APOSTROPHES)
         waiting: list[tuple[int, str]] = []
         opening: set[int] = set()
         closing: set[int] = set()
@@ -264,7 +265,7 @@ class Tokenizer:
                 start = waiting[matching[-1]][0]
                 ends = k + 1 == len(tokens) or _AFTER_QUOTES.match(tokens[k + 1]) is not None
                 sure = is_lone or len(tokens[start]) == 1 or ends
-                if sure or (within[token[-1]] < _MIN_INNER_APOSTROPHES and token[-1] not in self._letters):
+                if sure or (inner[token[-1]] < _MIN_INNER_APOSTROPHES and token[-1] not in self._letters):
                     opening.add(start)
                     closing.add(k)
                     del waiting[matching[-1] :]
@@ -286,7 +287,8 @@ class Tokenizer:
 
 _AFTER_QUOTES = regex.compile(r"[\p{Terminal_Punctuation}\p{Pe}\p{Pf}\"]", regex.V1)
 _MIN_INNER_APOSTROPHES = 2
-"""Minimum number of inner apostrophes for which the apostrophe is a letter."""
+"""Number of apostrophes inside the words of a sentence from which the apostrophe counts as a letter."""
 _AFTER_APOSTROPHE = regex.compile(r"(?<=\p{L}['\u2019])(?=\p{L})", regex.V1)
 _BEFORE_APOSTROPHE = regex.compile(r"(?<=[\p{L}\p{N}])(?=['\u2019]\p{L})", regex.V1)
+# English words with an apostrophe for omitted first letters, as in 'em and 'til, without the apostrophe.
 SHORTENED_WORDS = frozenset({"em", "cause", "til", "tis", "twas", "n", "bout", "round", "kay", "cuz"})

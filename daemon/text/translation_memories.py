@@ -1,4 +1,4 @@
-"""TMX translation memories as a corpus of sentence pairs without an alignment.
+"""TMX translation memories as input of sentence pairs without an alignment.
 
 Each source-language text of a unit is paired with each of its target-language texts. The file is streamed, and large
 units are rejected, so that memory is bounded.
@@ -22,7 +22,8 @@ _PLACEHOLDER = "ph"
 """Element for a code that may be part of the sentence: a placeholder or a line break."""
 _BREAKS = frozenset({"lb", "pb", "cb"})
 _BREAK = re.compile(r"\s*<br\b", re.IGNORECASE)
-_MAX_PLACE_LENGTH = 100
+_MAX_CODE_LENGTH = 100
+"""Number of characters after which the content of a code is cut."""
 _MAX_CHARACTERS = 1 << 20
 """Maximum number of characters of a unit's segments together."""
 _MAX_VARIANTS = 1_000
@@ -43,8 +44,10 @@ class _Reader(xml_streams.UnitReader[_Unit]):
         self._text: list[str] | None = None
         self._size = 0
         self._codes = self._subflows = 0
-        self._place = ""
-        self._breaks = False
+        self._code = ""
+        """Content of the open code, see `_CODES`."""
+        self._is_break = False
+        """True if the open code is a line, page or column break by its type."""
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         super().start(tag, attributes)
@@ -59,12 +62,12 @@ class _Reader(xml_streams.UnitReader[_Unit]):
             self._subflows += 1
         elif tag in _CODES and not self._subflows:
             self._codes += 1
-            self._place, self._breaks = "", attributes.get("type") in _BREAKS
+            self._code, self._is_break = "", attributes.get("type") in _BREAKS
 
     def data(self, text: str) -> None:
         super().data(text)
         if self._codes and not self._subflows:
-            self._place += text[: _MAX_PLACE_LENGTH - len(self._place)]
+            self._code += text[: _MAX_CODE_LENGTH - len(self._code)]
         elif not self._subflows:
             self._append(text)
 
@@ -89,24 +92,25 @@ class _Reader(xml_streams.UnitReader[_Unit]):
         elif tag in _CODES and not self._subflows:
             self._codes -= 1
             if tag == _PLACEHOLDER and not self._codes:
-                text = self._place.strip()
+                text = self._code.strip()
                 if any((span.start, span.end) == (0, len(text)) for span in find_protected(text, tags=False)):
                     self._append(text)
-                elif self._breaks or _BREAK.match(text):
+                elif self._is_break or _BREAK.match(text):
                     self._append(" ")
 
 
 def read_tmx(
     blocks: Iterable[bytes], name: str, languages: tuple[str, str] | None, *, ids: bool = False
 ) -> Iterator[LineColumns]:
-    """Yield the units of a TMX file, numbered from 1, in chunks. Language `en` also matches `en-GB`.
+    """Yield the pairs of a TMX file in chunks. Line numbers are numbers of units, from 1.
 
-    `languages` are source and target, None for the languages of the first unit, in its order. With `ids`, a unit's
-    `tuid` is the id of its pairs. Do not use `ids` for several files that number their units from 1. Raises
-    `InputError` if the file is invalid, or its first unit does not have two languages and `languages` is None.
+    `blocks` are the bytes of the file, and `name` its name in messages. `languages` are source and target, None for the
+    languages of the first unit, in its order. Language `en` also matches `en-GB`. With `ids`, a unit's `tuid` is the id
+    of its pairs; do not use it for several files that number their units from 1. Raises `InputError` if the file is
+    invalid, or if `languages` is None and the first unit does not have two languages.
     """
     columns, units, held = LineColumns(), 0, 0
-    for number, (tuid, variants) in enumerate(xml_streams.units(blocks, _Reader(name)), 1):
+    for number, (tuid, variants) in enumerate(xml_streams.read_units(blocks, _Reader(name)), 1):
         if languages is None:
             languages = xml_streams.unit_languages((language for language, _ in variants or ()), name, "unit")
         content = " ||| ".join(f"{code}: {text}" for code, text in variants or ()).encode()

@@ -40,7 +40,7 @@ def parse_pharaoh(line: bytes, name: str = "alignment") -> list[Link]:
 
 
 def canonical_alignment(line: bytes, source_length: int, target_length: int) -> str:
-    """Convert an alignment to its canonical line. Raises `RejectionError`."""
+    """Convert an alignment to its canonical line. Raises `RejectionError`, also if out of range."""
     links = parse_pharaoh(line)
     for source, target in links:
         if source >= source_length or target >= target_length:
@@ -53,7 +53,7 @@ def canonical_alignment(line: bytes, source_length: int, target_length: int) -> 
 def are_canonical(
     lines: Sequence[bytes], source_lengths: Sequence[int], target_lengths: Sequence[int]
 ) -> NDArray[np.bool_]:
-    """Return a mask, bool[len(lines)], of canonical lines in range. It may miss some canonical lines."""
+    """Return a mask of alignments that are canonical and in range. It may miss some, for speed."""
     canonical = np.ones(len(lines), np.bool_)
     # Pad the text, so that three bytes can be read before the end of every number, including the first.
     text = np.frombuffer(_PADDING + b"\n".join(lines) + b"\n", np.uint8)
@@ -86,12 +86,12 @@ def are_canonical(
 
 
 _IN_MEMORY = 2_000_000
-"""Maximum number of fingerprints in memory. Each takes about 100 bytes."""
+"""Maximum number of distinct pairs in memory. The fingerprint of each takes about 100 bytes."""
 _FINGERPRINT = Struct("qq")
 
 
 class DuplicateCounter:
-    """Counter of repeats within one input. Beyond `in_memory` distinct pairs, it uses a temporary file."""
+    """Counter of repeats within one input. Above `in_memory` distinct pairs, it uses a temporary file."""
 
     def __init__(self, in_memory: int = _IN_MEMORY) -> None:
         self._in_memory = in_memory
@@ -101,7 +101,7 @@ class DuplicateCounter:
     def occurrences(
         self, sources: Sequence[str], targets: Sequence[str], alignments: Sequence[str | None]
     ) -> list[int]:
-        """Return the count of earlier copies of each pair and alignment. Raises `TemporarySpaceError`."""
+        """Count pairs, and return the count of earlier copies of each. Raises `TemporarySpaceError`."""
         pairs = zip(sources, targets, alignments, strict=True)
         try:
             numbers = [self._count(_FINGERPRINT.pack(hash(pair), hash(pair[::-1]))) for pair in pairs]
@@ -132,7 +132,7 @@ class DuplicateCounter:
         self._seen = {}
 
     def close(self) -> None:
-        """Delete the temporary file."""
+        """Delete the temporary file, if any."""
         if self._file is not None:
             self._file.close()
 
@@ -143,38 +143,39 @@ KEPT_BYTES = 4096
 
 @dataclass(slots=True)
 class LineColumns:
-    """Parsed lines of a chunk, in columns: entry k of every column belongs to the same line.
+    """Parsed lines of a chunk, in columns: entry k of every list but `rejected` belongs to the same line.
 
-    `numbers` are line numbers from 1. `sources`, `targets` and `alignments` are fields without line feeds, None for a
-    missing alignment. `ids` are external ids or None. `lines` are the whole lines, None if the fields contain
-    everything. `rejected` are lines that could not be parsed. `known` are fixed and forbidden links by index.
+    `line_numbers` count from 1. `sources`, `targets` and `alignments` are fields as written, without line feeds, None
+    for a missing alignment. `external_ids` are the ids in the input, or None. `lines` are the whole lines, None if the
+    fields contain everything. `rejected` are lines that could not be parsed. `known_links` are fixed and forbidden
+    links by index k.
     """
 
-    numbers: list[int] = field(default_factory=list)
+    line_numbers: list[int] = field(default_factory=list)
     sources: list[bytes] = field(default_factory=list)
     targets: list[bytes] = field(default_factory=list)
     alignments: list[bytes | None] = field(default_factory=list)
-    ids: list[str | None] = field(default_factory=list)
+    external_ids: list[str | None] = field(default_factory=list)
     lines: list[bytes] | None = None
     rejected: list[RejectedLine] = field(default_factory=list)
-    known: dict[int, KnownLinks] = field(default_factory=dict)
+    known_links: dict[int, KnownLinks] = field(default_factory=dict)
 
     def append(
         self, number: int, source: bytes, target: bytes, alignment: bytes | None = None, external_id: str | None = None
     ) -> None:
-        """Add a parsed line to the first five columns."""
-        self.numbers.append(number)
+        """Add a parsed line to the first five columns. The caller adds it to `lines` and `known_links`."""
+        self.line_numbers.append(number)
         self.sources.append(source)
         self.targets.append(target)
         self.alignments.append(alignment)
-        self.ids.append(external_id)
+        self.external_ids.append(external_id)
 
     def linked(self) -> set[int]:
-        """Return the indices of the lines with links, which must not be tokenized again."""
-        return {k for k, alignment in enumerate(self.alignments) if alignment is not None}.union(self.known)
+        """Return the indices of the lines with links, which must not be tokenized, because links count words."""
+        return {k for k, alignment in enumerate(self.alignments) if alignment is not None}.union(self.known_links)
 
     def content(self, k: int) -> bytes:
-        """Return the line at index `k`, or its fields joined by ` ||| ` if `lines` is None."""
+        """Return the line at index `k` for messages: the whole line, or its fields joined by ` ||| `."""
         if self.lines is not None:
             return self.lines[k]
         fields = (self.sources[k], self.targets[k], self.alignments[k])
@@ -187,7 +188,7 @@ def reject(number: int, rejection: RejectionError, content: bytes) -> RejectedLi
 
 
 def split_tokens(text: str) -> list[str]:
-    """Split a line at spaces and tabs."""
+    """Split a line at spaces and tabs only."""
     return [token for token in text.replace("\t", " ").split(" ") if token]
 
 
@@ -205,7 +206,7 @@ def decode_text(content: bytes, name: str) -> str:
 
 
 def check_length(name: str, length: int, unit: str, limit: int) -> None:
-    """Raise `RejectionError` if the text `name` has more than `limit` tokens or words (`unit`)."""
+    """Raise `RejectionError` if `length` exceeds `limit`. `name` and plural `unit` are for messages."""
     if length > limit:
         advice = f"the limit of this store is {limit} (`hierogram init --max-tokens`)"
         raise RejectionError(rejections.TOO_LONG, f"{name} has {length} {unit}, {advice}")
@@ -260,20 +261,28 @@ def _read_alignments(
 
 
 def validate(columns: LineColumns, max_tokens: int, repeats: DuplicateCounter) -> tuple[NewPairs, list[RejectedLine]]:
-    """Validate parsed lines. Returns the valid pairs and the rejected lines."""
+    """Validate tokenized lines, in input order. Returns valid pairs, and all rejected lines."""
     errors: dict[int, RejectionError] = {}
     sources, source_lengths = _read_sides(columns.sources, "source", max_tokens, errors)
     targets, target_lengths = _read_sides(columns.targets, "target", max_tokens, errors)
     alignments = _read_alignments(columns.alignments, source_lengths, target_lengths, errors)
-    for k, known_links in columns.known.items():
+    for k, known_links in columns.known_links.items():
         problem = known_links.problem(source_lengths[k], target_lengths[k])
         if problem:
             errors.setdefault(k, RejectionError(rejections.LINK_OUT_OF_RANGE, f"{problem}: words are counted from 0"))
-    invalid = [reject(columns.numbers[k], rejection, columns.content(k)) for k, rejection in sorted(errors.items())]
+    line_numbers = columns.line_numbers
+    invalid = [reject(line_numbers[k], rejection, columns.content(k)) for k, rejection in sorted(errors.items())]
     rejected = sorted(columns.rejected + invalid, key=lambda line: line.line)
-    first = [0] * len(sources)
     pairs = NewPairs(
-        sources, targets, alignments, source_lengths, target_lengths, columns.numbers, columns.ids, first, columns.known
+        sources=sources,
+        targets=targets,
+        alignments=alignments,
+        source_lengths=source_lengths,
+        target_lengths=target_lengths,
+        lines=line_numbers,
+        external_ids=columns.external_ids,
+        occurrences=[0] * len(sources),
+        human_links=columns.known_links,
     )
     if errors:
         pairs = pairs.at([k for k in range(len(pairs)) if k not in errors])

@@ -1,4 +1,7 @@
-"""Parser for untrusted XML in linear time and bounded memory. Nothing is downloaded or expanded."""
+"""Parser for untrusted XML in linear time and bounded memory. Nothing is downloaded or expanded.
+
+A document is a sequence of units, such as the `<tu>` elements of TMX, which a `UnitReader` collects.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, NoReturn, TypeVar
@@ -13,6 +16,7 @@ Unit = TypeVar("Unit")
 LanguageText = TypeVar("LanguageText", bound=tuple[Any, ...])
 
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+"""Name of the attribute `xml:lang`."""
 MAX_TOKEN_BYTES = 1 << 20
 """Approximate maximum size of a tag, comment or declaration, which expat rescans with every block."""
 MAX_UNIT_BYTES = 1 << 24
@@ -24,9 +28,10 @@ _BLOCK_BYTES = 1 << 16
 
 
 class UnitReader(Generic[Unit]):
-    """Parser target that collects units of a document, such as `<tu>` elements.
+    """Base of parser targets, which append each complete unit, such as a `<tu>`, to `units`.
 
-    `name` and `kind` are the file and its format in messages. `roots` are the allowed root elements.
+    Subclasses override `start`, `data` and `end`, and call the overridden method first. `name` and `kind` are the file
+    and its format in messages. `roots` are the allowed root elements. `events` counts all calls.
     """
 
     def __init__(self, name: str, kind: str, *roots: str) -> None:
@@ -54,7 +59,7 @@ class UnitReader(Generic[Unit]):
                 self.refuse(f"the name of an element or attribute has more than {_MAX_NAME_LENGTH:,} characters")
 
     def refuse(self, problem: str) -> NoReturn:
-        """Raise `InputError`."""
+        """Raise `InputError` with advice to check the format."""
         raise InputError(f"{self.name}: {problem}: check that the file is {self.kind}")
 
     def data(self, _text: str) -> None:
@@ -73,20 +78,20 @@ class UnitReader(Generic[Unit]):
     pi = comment
 
 
-def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
-    """Yield the units of a document in order. Raises `InputError` if it is invalid or exceeds a limit."""
+def read_units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
+    """Yield the units of a document in order. Raises `InputError` if invalid or beyond a limit."""
     name = reader.name
     parser: Any = DefusedXMLParser(target=reader, forbid_dtd=False, forbid_entities=True)
-    silent_bytes = unit_bytes = number = events = 0
+    bytes_without_events = unit_bytes = number = events = 0
     try:
         for block in split_blocks(blocks, _BLOCK_BYTES):
             parser.feed(block)
             if reader.root not in (None, *reader.roots):
                 roots = "> or <".join(reader.roots)
                 raise InputError(f"{name}: not {reader.kind}: expected the root element <{roots}>, got <{reader.root}>")
-            silent_bytes = silent_bytes + len(block) if reader.events == events else 0
+            bytes_without_events = bytes_without_events + len(block) if reader.events == events else 0
             events = reader.events
-            if silent_bytes >= MAX_TOKEN_BYTES:
+            if bytes_without_events >= MAX_TOKEN_BYTES:
                 reader.refuse(f"a tag, comment or declaration has more than {MAX_TOKEN_BYTES:,} bytes")
             unit_bytes = 0 if reader.units else unit_bytes + len(block)
             number += len(reader.units)
@@ -107,7 +112,7 @@ def units(blocks: Iterable[bytes], reader: UnitReader[Unit]) -> Iterator[Unit]:
 
 
 def matches_language(code: str, language: str) -> bool:
-    """Check if a language code matches a language. The region is ignored if `language` has no region."""
+    """Check if a code matches a language. Regions are ignored if `language` has none."""
     code_found, code_wanted = code.lower().replace("_", "-"), language.lower().replace("_", "-")
     return code_found == code_wanted or code_found.startswith(f"{code_wanted}-")
 
@@ -115,9 +120,9 @@ def matches_language(code: str, language: str) -> bool:
 def split_by_language(
     texts: Iterable[LanguageText], languages: tuple[str, str]
 ) -> tuple[list[LanguageText], list[LanguageText]]:
-    """Divide texts by language. A text that matches both belongs to the longer code: `pt-BR`, not `pt`.
+    """Return the texts of the source and of the target language. Each text begins with its language code.
 
-    Texts in other languages are omitted.
+    A text that matches both languages belongs to the longer code: `pt-BR`, not `pt`. Other texts are omitted.
     """
     sides: tuple[list[LanguageText], list[LanguageText]] = [], []
     for text in texts:

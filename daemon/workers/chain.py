@@ -1,9 +1,12 @@
 """Sampler chain of a store whose pairs are sampled by Ray workers.
 
-A worker samples shards, which are parts of the batch. The samples do not depend on the number of workers or on lost
-workers. To recover the shards of a lost worker, the pool keeps the changes of all rounds since it last collected the
-pairs' variables. Another worker then undoes these changes in its table, opens the shard with the collected variables,
-and repeats the shard's part of each round.
+A sweep consists of rounds. In a round, each worker samples some pairs of each of its shards, which are parts of the
+batch, with the same rule counts. Then all workers exchange the changes of the counts. The samples do not depend on the
+number of workers or on lost workers.
+
+To recover the shards of a lost worker, the pool keeps the changes of all rounds since it last collected the pairs'
+variables. Another worker then undoes these changes in its table, opens the shard with the collected variables, and
+repeats the shard's part of each round.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -56,7 +59,7 @@ _MIN_ROUNDS = 2
 
 
 def check_workers(settings: Settings) -> None:
-    """Raise `DaemonError` if Ray is not installed or workers cannot sample a store with these settings."""
+    """Raise `DaemonError` if Ray is not installed, or workers cannot sample a store with these settings."""
     if find_spec("ray") is None:
         raise DaemonError(f"workers require Ray: {install_extra('cluster')}")
     if find_kind(settings).name != SYNCHRONOUS:
@@ -87,7 +90,7 @@ def start_workers(
 
 
 def _choose_blocks(pairs: int) -> Blocks | None:
-    """Return blocks for a few rounds of about equal size, or None if there are too few pairs."""
+    """Return blocks for a few rounds of about equal size, or None if there are too few pairs for blocks."""
     blocks = Blocks.suited_to(pairs)
     if blocks is None:
         return None
@@ -96,13 +99,14 @@ def _choose_blocks(pairs: int) -> Blocks | None:
 
 
 class ClusterChain(SynchronousChain):
-    """Chain whose pairs are sampled by workers, except small batches without given blocks."""
+    """Chain whose pairs are sampled by workers, which alone have the derivations until `gather`."""
 
     def __init__(self, store: Store, config: ChainConfig, cluster: "RayCluster") -> None:
         super().__init__(store, config)
         self._cluster = cluster
         self.pool: WorkerPool | None = None
         self._synced_workers: frozenset[int] = frozenset()
+        """Workers whose tables equal `table` while no pool exists."""
 
     def rule_table(self) -> CountTable:
         """Return the counts of all rules, including the changes by workers."""
@@ -111,7 +115,7 @@ class ClusterChain(SynchronousChain):
         return self.table
 
     def add_pairs(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
-        """Count the rules of derivations that are not `stored`. Workers get the counts with the next sweep."""
+        """Count derivations that are not `stored`. Workers get the counts with the next sweep."""
         self._drop_pool(outdated=not stored.all())
         super().add_pairs(loaded, state, stored)
 
@@ -135,7 +139,7 @@ class ClusterChain(SynchronousChain):
         self.pool = None
 
     def sweep(self, loaded: LoadedPairs) -> Sweep:
-        """Return a function that sweeps over the pairs, on the workers if the batch is divided into blocks."""
+        """Return a sweep over the pairs, on the workers if in blocks. It then returns an outdated state."""
         blocks = self._config.blocks or _choose_blocks(loaded.batch.size)
         if blocks is None:
             self._drop_pool(outdated=True)
@@ -176,7 +180,7 @@ _NODE_COST = 11
 
 
 class ShardPlan(NamedTuple):
-    """Indices of a shard's pairs in the batch, ascending. Round r has `pairs[rounds[r] : rounds[r + 1]]`."""
+    """Indices of a shard's pairs, ascending. Round r has `pairs[rounds[r] : rounds[r + 1]]`."""
 
     pairs: NDArray[np.int64]
     rounds: NDArray[np.int64]
@@ -194,12 +198,18 @@ class WorkerPool:
         self.loaded = loaded
         self._offsets = loaded.batch.forests.node_offset
         self._variables = variables
+        """Variables of all pairs when they were last collected."""
         self._plans: list[ShardPlan] = []
+        """Plan of each shard, by shard id."""
         self._shards: dict[int, list[int]] = {}
+        """Ids of the shards of each worker, by worker id."""
         self._kept_rounds: list[tuple[RoundRequest, Sequence[Changes]]] = []
+        """Requests and changes (by shard id) of the rounds since the variables were last collected."""
         self._kept_bytes = 0
         self._unsent: list[Any] = []
+        """References to results of the last round, which the workers have not merged."""
         self._unmerged: list[Changes] = []
+        """Changes that this process has not merged."""
 
     @property
     def synced_workers(self) -> frozenset[int]:
@@ -207,7 +217,7 @@ class WorkerPool:
         return frozenset() if self._kept_rounds else frozenset(self._shards)
 
     def distribute(self, table: CountTable, synced_workers: frozenset[int]) -> None:
-        """Distribute the batch. All workers but `synced_workers` receive the table. Raises `DaemonError`."""
+        """Divide the batch into a shard per worker. All workers but `synced_workers` receive the table."""
         self._table = table
         for _ in range(_MAX_CONSECUTIVE_LOSSES):
             with suppress(WorkerLostError):
@@ -246,7 +256,7 @@ class WorkerPool:
         return extract_texts(self.loaded.batch, plan.pairs), plan.rounds, variables
 
     def sweep(self, request: SweepRequest, report: Report) -> SweepInfo:
-        """Run one sweep and return its statistics."""
+        """Run a sweep and return its statistics. `report` gets the sampled pairs after each round."""
         if self._cluster.target_workers != len(self._cluster.workers()):
             workers = self._usable_workers()
             if len(workers) != len(self._plans) or not self._shards.keys() >= set(workers):
@@ -272,14 +282,14 @@ class WorkerPool:
         return SweepInfo(*map(sum, zip(*infos, strict=True)))
 
     def counts(self) -> CountTable:
-        """Return the table, including the changes of the finished rounds."""
+        """Return the rule table of this process, including the changes of all finished rounds."""
         for changes in self._unmerged:
             self._table = merge_changes_into(changes, self._table, self._model)
         self._unmerged = []
         return self._table
 
     def collect(self) -> Variables:
-        """Return the pairs' current variables, and drop the kept changes of earlier rounds."""
+        """Fetch the pairs' current variables from the workers, and drop the kept changes of earlier rounds."""
         if not self._kept_rounds:
             return self._variables
         collected, _ = self._call_all("collect")
@@ -336,7 +346,7 @@ class WorkerPool:
         return results, [self._cluster.put(results)]
 
     def _next_worker(self) -> int | None:
-        """Return the id of a new worker, or of the worker with the fewest shards. None if the new one is lost."""
+        """Return the id of a new worker, or of the worker with the fewest shards. None if a new one is lost."""
         worker = self._cluster.start()
         if worker is None:
             if not self._shards:
@@ -378,7 +388,7 @@ def plan_shards(cumulative_work: NDArray[np.int64], blocks: Blocks, shards: int)
 
 
 def _entry_indices(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the indices of the pairs' entries, which are `offsets[p]:offsets[p + 1]` for pair p."""
+    """Return the indices of the entries of `pairs`, concatenated. Pair p has `offsets[p]:offsets[p + 1]`."""
     sizes = offsets[pairs + 1] - offsets[pairs]
     ends = np.cumsum(sizes)
     return np.repeat(offsets[pairs] - ends + sizes, sizes) + np.arange(sizes.sum())
@@ -387,12 +397,12 @@ def _entry_indices(offsets: NDArray[np.int64], pairs: NDArray[np.int64]) -> NDAr
 def _take_ranges(
     values: NDArray[Any], offsets: NDArray[np.int64], pairs: NDArray[np.int64]
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the entries of the pairs, and their offsets, which start at 0."""
+    """Return the entries of `pairs`, concatenated, and the offset of each pair in them, from 0."""
     return values[_entry_indices(offsets, pairs)], np.append(0, np.cumsum(np.diff(offsets)[pairs]))
 
 
 def extract_texts(batch: Batch, pairs: NDArray[np.int64]) -> PairTexts:
-    """Copy the texts of the given pairs of a batch, in this order."""
+    """Copy the texts of the pairs at the given indices of a batch, in this order."""
     bitext, words = batch.bitext, batch.word_hashes
     source, source_offset = _take_ranges(bitext.source, bitext.source_offset, pairs)
     target, target_offset = _take_ranges(bitext.target, bitext.target_offset, pairs)

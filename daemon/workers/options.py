@@ -1,4 +1,4 @@
-"""Options of workers and blocks."""
+"""Options of workers and blocks, without imports of Ray and numba, so that commands start quickly."""
 
 import re
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class WorkerOptions(Options):
         self.parsed()
 
     def parsed(self) -> "tuple[Workers | None, Blocks | None]":
-        """Parse both options. Raises `OptionError`."""
+        """Return the parsed options, None for an option that is not set. Raises `OptionError`."""
         workers = None if self.workers is None else _parse_workers(self.workers)
         return workers, None if self.blocks is None else parse_blocks(self.blocks)
 

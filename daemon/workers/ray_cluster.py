@@ -1,4 +1,4 @@
-"""Workers as Ray actors, on this machine or on a cluster."""
+"""Workers as Ray actors, on this machine or on a cluster. Importing this module imports Ray."""
 
 import ctypes
 import logging
@@ -32,7 +32,7 @@ _SIGACTION_BYTES = 512
 """Buffer size in bytes, larger than `struct sigaction` on any system."""
 _SECONDS_TO_START = 120.0
 _SECONDS_PER_CALL = 900.0
-"""Time after which a silent worker counts as lost. The first call may compile for some minutes."""
+"""Time after which a call counts as lost with its worker. The first call may compile for some minutes."""
 _CHECK_SECONDS = 5.0
 """Seconds between two checks of the cluster's nodes while a worker starts."""
 _WORKER_LOST = (
@@ -46,7 +46,7 @@ _RESTART = "start the cluster again, and run an interrupted command again"
 
 
 class RayCluster:
-    """Ray workers that this process starts and ends. Each worker uses `threads` threads."""
+    """Ray workers of `threads` threads that this process starts and ends. Raises `DaemonError`."""
 
     def __init__(self, options: Workers, threads: int) -> None:
         self._requested = options.number
@@ -66,7 +66,7 @@ class RayCluster:
         return list(self._actors)
 
     def start(self) -> int | None:
-        """Start another worker. Returns its id, or None if it cannot start. Raises `DaemonError`."""
+        """Start another worker and wait for it. Returns its id, or None if it cannot start."""
         if self._actors and _ray.available_resources().get("CPU", 0) < self.threads:
             return None
         actor = _ray.remote(num_cpus=self.threads)(Worker).remote()
@@ -111,7 +111,7 @@ class RayCluster:
             raise DaemonError(f"lost the Ray cluster: {error}: {_RESTART}") from error
 
     def reference(self, call: Any) -> Any:
-        """Return a reference to the result of a call. Workers fetch it from the worker that computed it."""
+        """Return a reference to the result of a call, to pass to other calls without fetching the result here."""
         return call[1]
 
     def close(self) -> None:

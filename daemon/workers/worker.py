@@ -1,4 +1,4 @@
-"""Worker process, which samples shards with its own copy of the rule table."""
+"""Worker process, which samples shards with its own copy of the rule table, see `chain`."""
 
 import os
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class WorkerLostError(Exception):
 
 
 class Setup(NamedTuple):
-    """Settings of the workers: store settings, vocabulary sizes, blocks, and threads."""
+    """Settings of the workers: settings and vocabulary sizes of the store, blocks, and threads per worker."""
 
     settings: Settings
     vocabulary_sizes: tuple[int, int]
@@ -37,13 +37,13 @@ class Setup(NamedTuple):
 
 
 Variables = tuple[State, Blobs]
-"""Derivations and encoded averages of pairs."""
+"""Derivations of pairs, and their averages as bytes."""
 
 PairTexts = tuple[NDArray[np.int64], Bitext, NDArray[np.uint64], NDArray[np.uint64]]
-"""Texts of pairs: `Batch.pairs`, words with links, hashes of source words, and hashes of target words."""
+"""Texts of pairs: names of random streams, words with links, hashes of source and of target words."""
 
 ShardContents = tuple[PairTexts, NDArray[np.int64], Variables]
-"""Contents of a shard: the texts of its pairs, the offsets of its rounds, and its variables."""
+"""Contents of a shard: texts of its pairs, offsets of its rounds (see `ShardPlan`), and variables."""
 
 
 class Shard:
@@ -72,7 +72,7 @@ class Shard:
         return changes[0] if len(changes) == 1 else np.concatenate(changes)
 
     def variables(self) -> Variables:
-        """Return a copy of the pairs' current variables."""
+        """Return a copy of the current variables of the shard's pairs."""
         return self._state.copy(), write_averages(self._averages)
 
 
@@ -80,15 +80,14 @@ Changes = NDArray[np.uint64]
 """Count changes of rules in a round: uint64[n, 4] with the columns of `CountTable.rows`."""
 
 RoundRequest = tuple[int, dict[int, SweepRequest]]
-"""Number of the round in its sweep, and sweep requests by shard (empty after the first round)."""
-
+"""Number of the round in its sweep, and sweep requests by shard id (empty after the first round)."""
 
 RoundResults = dict[int, tuple[Changes, SweepInfo]]
-"""Changes of each shard in a round, and statistics of its sweep so far, by shard id."""
+"""Changes in a round, and statistics of the sweep so far, by shard id."""
 
 
 def merge_changes_into(changes: Changes, table: CountTable, model: Model) -> CountTable:
-    """Merge the changes into the table. Returns the table, or its larger replacement."""
+    """Add the changes to the table in place. Returns it, or a larger copy if it had too little room."""
     table = with_room(table, len(changes))
     # Copy a read-only array, because the kernel would be recompiled for it.
     merge_changes(changes if changes.flags.writeable else np.array(changes), table, model)
@@ -118,11 +117,11 @@ class Worker:
         self._executor = ThreadPoolExecutor(1)
 
     def ready(self) -> int:
-        """Return the process id. The first result shows that the worker has started."""
+        """Return the process id. The result shows that the worker has started."""
         return os.getpid()
 
     def reset(self, setup: Setup, rules: Changes | None) -> None:
-        """Apply the setup, drop all shards, and rebuild the table from these `rules` unless they are None."""
+        """Apply the setup, drop all shards, and rebuild the table from `rules` unless they are None."""
         self._executor.shutdown()
         self._executor = ThreadPoolExecutor(setup.threads)
         self._setup = setup
@@ -137,7 +136,7 @@ class Worker:
         self._shards[shard_id] = Shard(self._setup, self._model, contents, self._executor)
 
     def sample(self, round_request: RoundRequest, shard_ids: Sequence[int], *previous: RoundResults) -> RoundResults:
-        """Merge the changes of the previous round, then sample the next round of these shards."""
+        """Merge the changes of the previous round, then sample a round of these shards."""
         self._merge_previous(previous)
         return {shard_id: self._sample(shard_id, round_request) for shard_id in shard_ids}
 

@@ -125,9 +125,9 @@ def learned_store_maker(folders: pytest.TempPathFactory) -> Callable[[str], None
 def create_learned_store(url: str, corpus: Path, settings: Settings = QUICK) -> None:
     from hierogram.daemon.learning.learning import learn
     from hierogram.daemon.text.ingest import ingest
-    from hierogram.daemon.text.reading import Input
+    from hierogram.daemon.text.pair_files import PairFiles
 
-    with open_store(url, create=True, settings=settings) as store, Input([str(corpus)]) as source:
+    with open_store(url, create=True, settings=settings) as store, PairFiles([str(corpus)]) as source:
         ingest(store, source)
         learn(store, sweeps=4)
 

@@ -6,14 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import hierogram as hg
-from hierogram.daemon.text.segments import (
-    WordView,
-    count_words,
-    format_known_words,
-    format_merges,
-    known_parts,
-    learn_merges,
-)
+from hierogram.daemon.text.segments import count_words, format_known_words, format_merges, known_parts, learn_merges
+from hierogram.daemon.text.word_view import WordView
 from hierogram.storage.records.parts import PART_MARK
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store

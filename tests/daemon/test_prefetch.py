@@ -48,4 +48,4 @@ def test_stopping_early_leaves_no_thread() -> None:
     assert next(taken) == 1
     going_on.set()
     taken.close()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("ahead")]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("prefetch")]

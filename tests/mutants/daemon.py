@@ -34,8 +34,8 @@ DAEMON_FAULTS = (
     Fault(
         "no chain uses stems",
         "daemon/learning/alignment/aligning.py",
-        "task.view(options.uses_stems(chain))",
-        "task.view(False)",
+        "task.unit(options.uses_stems(chain))",
+        "task.unit(False)",
         (_STEMS, "-k", "of_three"),
     ),
     Fault(

@@ -10,7 +10,7 @@ from hierogram.daemon.exceptions import InputError, WrongKindError
 from hierogram.daemon.library.options import resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.pipeline import TextPipeline, TextSide, make_pipeline
-from hierogram.daemon.text.segments import WordView, find_word_span
+from hierogram.daemon.text.word_view import WordView, find_word_span
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, find_grammar_kind
 from hierogram.samplers.grammar.rules import Span, escape_terminal, nonterminal, unescape_terminal
 from hierogram.storage.browsing.reader import ReadTransaction

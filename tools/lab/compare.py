@@ -93,14 +93,14 @@ def _learned(files: list[str], options: CompareOptions) -> Iterator["tuple[Store
     from hierogram.daemon.cli.learning import align_pending, learning_progress
     from hierogram.daemon.learning.learner import LearnOptions
     from hierogram.daemon.library.store import open
-    from hierogram.daemon.text.reading import Input
+    from hierogram.daemon.text.pair_files import PairFiles
     from hierogram.tools.lab.comparison.comparing import HeldOutInput
     from hierogram.tools.lab.measures.results import temporary_folder
 
     with temporary_folder() as folder:
         path = options.keep or folder / "compare.db"
-        with Input(files) as counted:
-            every = max(sum(len(fields.numbers) for fields in counted.line_chunks()) // _HELD_OUT, 10)
+        with PairFiles(files) as counted:
+            every = max(sum(len(fields.line_numbers) for fields in counted.line_chunks()) // _HELD_OUT, 10)
         with open(f"sqlite:///{path.absolute()}", create=True) as opened:
             with HeldOutInput(files, every) as source, progress("ingest", "lines") as bar:
                 done = opened.add(source, progress=lambda now: bar.update(now.bytes_read, now.bytes_total, now.lines))

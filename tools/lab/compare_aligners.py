@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import typer
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.daemon.learning.alignment.options import AlignOptions
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.samplers.alignment.models.registry import DEFAULT_MODEL, MODELS
 from hierogram.samplers.alignment.options import GDFA

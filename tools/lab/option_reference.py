@@ -19,7 +19,7 @@ from hierogram.daemon.cli.flags import command_options, option_flag
 from hierogram.daemon.cli.main import app
 from hierogram.daemon.configuration import ENVIRONMENT_PREFIX, configuration_type
 from hierogram.daemon.exports.options import ExportJob, ExportOptions
-from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.daemon.learning.alignment.options import AlignOptions
 from hierogram.storage.options import Option, OptionField
 from hierogram.storage.records.settings import Settings
 from hierogram.tools.diagnosis.options import ChainOptions

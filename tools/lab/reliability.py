@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.learning.alignment.aligning import align
-from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.daemon.learning.alignment.options import AlignOptions
 from hierogram.daemon.text.lines import read_sentences
 from hierogram.tools.alignment_scores import GoldLinks, read_gold
 from hierogram.tools.lab.compare_aligners import parse_corpus_files

@@ -132,7 +132,7 @@ def score(
 
 def _read_pairs(store: "GrammarStore", files: list[str], tokenized: bool) -> Iterator[tuple[str, str]]:
     from hierogram.daemon.library.aligning import resolve_text_pipeline
-    from hierogram.daemon.text.reading import read_pairs
+    from hierogram.daemon.text.pair_files import read_pairs
 
     pipeline, sides = resolve_text_pipeline(store, None, tokenized), read_pairs(files)
     for side, name, lines in zip((pipeline.source, pipeline.target), files, sides, strict=True):

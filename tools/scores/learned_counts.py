@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import NothingLearnedError, WrongKindError
 from hierogram.daemon.learning.kinds.kind import load_undamaged
-from hierogram.daemon.learning.kinds.pairs import read_links
+from hierogram.daemon.learning.kinds.pairs import parse_alignments
 from hierogram.daemon.learning.stored_links import valid_alignments
 from hierogram.daemon.progress import Phases
 from hierogram.samplers.charts.dense import RuleSides
@@ -85,7 +85,7 @@ class LearnedCounts:
                 if slot < _MAX_EXAMPLES:
                     self.examples[slot : slot + 1] = [row._replace(averages=None)]
             texts_by_side = ([row.source for row in rows], [row.target for row in rows])
-            *positions, first = read_links(valid_alignments(rows))
+            *positions, first = parse_alignments(valid_alignments(rows))
             for k, (numbers, texts) in enumerate(zip(self.words, texts_by_side, strict=True)):
                 word_ids = [[numbers.setdefault(word, len(numbers)) for word in text.split(" ")] for text in texts]
                 columns[k].append(_concatenate_sides(word_ids))
@@ -160,7 +160,7 @@ class LearnedCounts:
         """Return stored pairs with their own contributions to the counts."""
         source = self._word_ids(0, (row.source.split(" ") for row in rows))
         target = self._word_ids(1, (row.target.split(" ") for row in rows))
-        linked, linked_to, first = read_links(valid_alignments(rows))
+        linked, linked_to, first = parse_alignments(valid_alignments(rows))
         rule, uses, rule_first = self._own_rules(rows)
         return PairsToScore(
             *source, *target, *source, *target, linked.astype(np.int32), linked_to.astype(np.int32), first, rule, uses,

@@ -20,7 +20,7 @@ from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKi
 from hierogram.daemon.library.options import resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.progress import Phases
-from hierogram.daemon.text.segments import WordView
+from hierogram.daemon.text.word_view import WordView
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, find_grammar_kind
 from hierogram.storage.exports.snapshot import TERM_COLUMNS, Block, Snapshot
 from hierogram.tools.terms.options import TermOptions

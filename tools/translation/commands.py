@@ -25,7 +25,7 @@ from hierogram.daemon.cli.common import (
 from hierogram.daemon.cli.flags import Exclude, with_options
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
-from hierogram.daemon.shared_options import OUTPUT, REFERENCE, STANDARD, AsJson, Threads, Tokenize, Tokenized
+from hierogram.daemon.shared_options import OUTPUT, REFERENCE, STANDARD_STREAM, AsJson, Threads, Tokenize, Tokenized
 from hierogram.storage.options import Option, OptionError
 from hierogram.tools.translation.language_models.options import EstimationOptions
 from hierogram.tools.translation.options import BEST, TranslateOptions
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 class TranslateOutput:
     """Options for the output of translations."""
 
-    output: Annotated[str, OUTPUT] = STANDARD
+    output: Annotated[str, OUTPUT] = STANDARD_STREAM
     best: Annotated[int, BEST] = 1
     text: Annotated[
         bool | None,
@@ -104,7 +104,7 @@ def translate(
         text_translator = decoder.text_translator()
         format = output_options.format(text_translator.default_format)
         side = text_translator.input_pipeline(format).source
-        if sentences == STANDARD and not output_options.html:
+        if sentences == STANDARD_STREAM and not output_options.html:
             # Do not read ahead, so that each typed line is translated at once.
             for number, line in enumerate(_typed_lines(), 1):
                 if number == 1:
@@ -120,7 +120,7 @@ def translate(
             for number, translation in enumerate(translations, 1):
                 writer.write(number, translation)
                 bar.update(number, len(lines), number)
-        if output_options.output != STANDARD:
+        if output_options.output != STANDARD_STREAM:
             print_note(f"{output_options.output}: {plural(len(lines), 'sentence')}")
 
 
@@ -166,7 +166,7 @@ class _Writer:
         self._options = options
         self._name = name
         output, links = options.output, options.alignments
-        self._file = None if output == STANDARD else stack.enter_context(open_output(Path(output)))
+        self._file = None if output == STANDARD_STREAM else stack.enter_context(open_output(Path(output)))
         self._links = None if links is None else stack.enter_context(open_output(links))
 
     def write(self, number: int, translation: "TextTranslation") -> None:

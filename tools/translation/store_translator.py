@@ -14,10 +14,11 @@ from unicodedata import normalize
 from hierogram.daemon.deadline import restart_deadline
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.library.store import GrammarStore
-from hierogram.daemon.text.ingest import WordSideCounts, check_input_kind, ingest
-from hierogram.daemon.text.memory_input import GivenPairs
+from hierogram.daemon.text.ingest import check_input_kind, ingest
+from hierogram.daemon.text.memory_input import MemoryPairs
 from hierogram.daemon.text.pipeline import make_pipeline
 from hierogram.daemon.text.protected_spans import TAG
+from hierogram.daemon.text.vocabulary_notes import WordSideCounts
 from hierogram.samplers.grammar.kinds import PAIRS
 from hierogram.storage.browsing.details import find_pairs_by_id_prefix
 from hierogram.storage.records.pairs import PairRecord
@@ -81,7 +82,7 @@ class Corrections:
         if settings.tokenize is False:
             # The store takes tokens, but corrections are running text.
             source, target = make_pipeline(settings).for_running_text().pair(source, target)
-        new_pair = GivenPairs([{"source": source, "target": target, "id": identifier}], origin)
+        new_pair = MemoryPairs([{"source": source, "target": target, "id": identifier}], origin)
         report = ingest(self._store, new_pair, CORPUS)
         if report.first_rejected:
             raise InputError(f"the correction cannot be stored: {report.first_rejected[0].message}")
@@ -179,7 +180,7 @@ class StoreTranslator:
         pipeline = make_pipeline(settings).with_whole_words().for_running_text()
         words = [word for side in (pipeline.source, pipeline.target) for word in side.tokens(text).split()]
         spelled = dict.fromkeys(form for word in words for form in (word, word.lower()))
-        log_odds, _ = self._words.odds(islice(spelled, _MAX_WORDS_LOOKED_UP))
+        log_odds, _ = self._words.source_log_odds(islice(spelled, _MAX_WORDS_LOOKED_UP))
         source = 1 / (1 + exp(-max(-_MAX_LOG_ODDS, min(_MAX_LOG_ODDS, log_odds))))
         shares = zip(settings.languages or (), (source, 1 - source), strict=False)
         return sorted(shares, key=lambda share: -share[1])

@@ -8,8 +8,7 @@ from itertools import chain, groupby, pairwise, takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from hierogram.daemon.text.detokenizer import find_repeated, find_unpaired
-from hierogram.daemon.text.detokenizer import written as as_written
+from hierogram.daemon.text.detokenizer import find_repeated, find_unpaired, token_text
 from hierogram.daemon.text.languages import TextSpan
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
 from hierogram.daemon.text.pipeline import TextPipeline, TextWord
@@ -326,7 +325,7 @@ class TextTranslator:
                         separators[j] = paragraph.escape(paragraph.text[first.text_span[1] : second.text_span[0]])
         for j, (separator, word) in enumerate(zip(separators, cased, strict=True)):
             written = units[protected[j]].written if j in protected else None
-            yield separator, paragraph.escape(as_written(word)) if written is None else written
+            yield separator, paragraph.escape(token_text(word)) if written is None else written
 
     def _before(self, sentence: _Sentence) -> str:
         """Return the text before a sentence. Spaces are added or removed if only one language uses spaces."""

@@ -18,7 +18,8 @@ from hierogram.daemon.deadline import check_deadline
 from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS, WORDS
 from hierogram.daemon.prefetch import Result, map_in_threads
 from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline
-from hierogram.daemon.text.segments import CompoundSegmenter, SubwordSegmenter, find_word_span, make_segmenter
+from hierogram.daemon.text.segments import CompoundSegmenter, SubwordSegmenter, make_segmenter
+from hierogram.daemon.text.word_view import find_word_span
 from hierogram.samplers.decoding.chart import (
     GLUE_NEXT,
     GLUE_START,

@@ -27,7 +27,7 @@ from hierogram.daemon.progress import Progress, progress
 from hierogram.daemon.shared_options import THREADS
 from hierogram.daemon.text.inspection import text_advice
 from hierogram.daemon.text.lines import read_sentences, write_lines
-from hierogram.daemon.text.segments import WordView
+from hierogram.daemon.text.word_view import WordView
 from hierogram.samplers.decoding.grammar import COUNTED
 from hierogram.storage.database.connection import parse_url, sqlite_file
 from hierogram.storage.exceptions import install_extra

@@ -12,7 +12,7 @@ from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.exports.formats import format_from_name
 from hierogram.daemon.extensions import TRANSLATE, Command, Extension
 from hierogram.daemon.progress import progress
-from hierogram.daemon.shared_options import OUTPUT, STANDARD
+from hierogram.daemon.shared_options import OUTPUT, STANDARD_STREAM
 from hierogram.samplers.grammar.settings import PCFG
 from hierogram.storage.options import Option
 from hierogram.tools.treebanks.requests import ParseRequest
@@ -31,7 +31,7 @@ def parse(
             positional=True,
         ),
     ] = None,
-    output: Annotated[str, OUTPUT] = STANDARD,
+    output: Annotated[str, OUTPUT] = STANDARD_STREAM,
 ) -> None:
     """Parse sentences with tree fragments. Writes bracketed trees, one per line.
 
@@ -55,7 +55,7 @@ def parse(
         for number in flat:
             print_note(f"{sentences}, line {number}: no parse: the output is a flat tree")
         trees = [result.tree for result in parsed]
-        if output == STANDARD:
+        if output == STANDARD_STREAM:
             sys.stdout.writelines(tree + "\n" for tree in trees)
             return
         write_lines(Path(output), trees)

@@ -1,4 +1,7 @@
-"""Align the words of a corpus: sample both directions with several chains in threads, then symmetrize."""
+"""Align the words of a corpus: sample both directions with several chains in threads, then symmetrize.
+
+`align` aligns files. `align_sides` aligns batches of stored pairs, for `incremental`.
+"""
 
 import json
 import os
@@ -14,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import UsageError
-from hierogram.daemon.learning.alignment.requests import BOTH, FORWARD, AlignOptions
-from hierogram.daemon.learning.stored_links import LinkedTexts, Links, Units, words_and_stems
+from hierogram.daemon.learning.alignment.options import BOTH, FORWARD, AlignOptions
+from hierogram.daemon.learning.stored_links import LinkedTexts, LinksByDirection, Units, words_and_stems
 from hierogram.daemon.progress import Steps
 from hierogram.samplers.alignment.bitext import MAX_WORDS, Direction, Side, make_direction, read_side, split_tokens
 from hierogram.samplers.alignment.chain import UNLINKED, LinkEvidence, make_evidence
@@ -42,7 +45,7 @@ from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records.parts import index_words
 
 INCREMENTAL_OPTIONS: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0, "thinning": 1}
-"""Options for aligning pairs given the counts of many other pairs, which needs few sweeps."""
+"""Options for aligning new pairs given the counts of many other pairs, which needs few sweeps."""
 _PAIRS_PER_CHUNK = 10_000
 _MAX_LANE_WORDS = 20_000_000
 """Maximum emitted words of several lanes of `_sample` together, at about 40 bytes per word and lane."""
@@ -54,7 +57,7 @@ COUNTED_COPIES = 4
 
 @dataclass(frozen=True, slots=True)
 class AlignedCorpus:
-    """Alignment of a corpus: links by source and target position, and their probabilities float32[n].
+    """Alignment of a corpus. Iteration yields a list of (source, target, probability) per pair.
 
     `skipped` contains the pairs that are too long to align: index of the pair, and word count of its longer side.
     """
@@ -77,7 +80,7 @@ class AlignedCorpus:
                 yield list(islice(links, number))
 
     def to_words(self, sources: Iterable[str], targets: Iterable[str]) -> "AlignedCorpus":
-        """Return links between words, given lines of word parts. Probabilities are maxima over the parts."""
+        """Convert links between parts to links between words. Probabilities are maxima over the parts."""
         links: list[tuple[int, int]] = []
         posterior: list[float] = []
         offset = [0]
@@ -117,16 +120,16 @@ class AlignedCorpus:
         return AlignedCorpus(links, np.append(self.posterior, other.posterior), self.skipped)
 
     def lines(self, with_scores: bool = False) -> Iterator[str]:
-        """Return Pharaoh lines such as `0-0 1-2`. `with_scores` appends ` ||| ` and the link probabilities."""
+        """Return a Pharaoh line per pair, such as `0-0 1-2`. `with_scores` appends ` ||| ` and probabilities."""
         return map(" ||| ".join, self.lines_and_scores()) if with_scores else map(_pharaoh_line, self)
 
     def lines_and_scores(self, decimals: int = 4) -> Iterator[tuple[str, str]]:
-        """Yield a Pharaoh line and a line of link probabilities for each pair."""
+        """Yield the Pharaoh line and the link probabilities, separated by spaces, of each pair."""
         for links in self:
             yield _pharaoh_line(links), " ".join([f"{p:.{decimals}f}" for _, _, p in links])
 
     def json_lines(self) -> Iterator[str]:
-        """Yield a JSON object for each pair: `alignment` (a Pharaoh line) and `links` with probabilities."""
+        """Yield a JSON object per pair: `alignment` (a Pharaoh line) and `links` with probabilities."""
         for links in self:
             plain = [{"source": s, "target": t, "probability": round(p, 4)} for s, t, p in links]
             yield json.dumps({"alignment": _pharaoh_line(links), "links": plain})
@@ -142,7 +145,7 @@ def _pharaoh_line(links: Iterable[tuple[int, int, float]]) -> str:
 
 
 def corpus_options(request: AlignOptions, pairs: int) -> AlignerOptions:
-    """Return the sampler options for `pairs` pairs. Raises `AlignmentInputError` for unknown models."""
+    """Return the sampler's options. Unset sweeps and chains follow from the model and the number of pairs."""
     return model_options(request.model, pairs, request.sweeps, chains=request.chains, seed=request.seed)
 
 
@@ -150,8 +153,8 @@ _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
 
 
-class _SweepCounter:
-    """Counter of the sweeps of all threads. `count_sweep` raises `CancelledError` after `stopped` is set."""
+class _ChainThreads:
+    """Threads that run chains, which call `count_sweep` after each sweep."""
 
     def __init__(self, total: int, report: Steps | None) -> None:
         self._total = total
@@ -182,8 +185,9 @@ class _SweepCounter:
 class DirectionTask(NamedTuple):
     """Direction to sample, with the counts of other pairs, the initial links and the known links.
 
-    Direction 0 emits target words, direction 1 source words. `units` are the directions between words and, if a chain
-    uses stems, between stems.
+    Direction `number` 0 emits target words, direction 1 source words. `units` are the directions between words and, if
+    any chain uses stems, between stems. `prior` are the counts of other pairs, None without other pairs. Without
+    initial `links`, each chain draws its own. `evidence` are human links.
     """
 
     number: int
@@ -197,15 +201,15 @@ class DirectionTask(NamedTuple):
         """Direction between words."""
         return self.units[0]
 
-    def view(self, with_stems: bool) -> tuple[Direction, PriorCounts | None]:
-        """Return the direction between words or stems, and the counts of other pairs."""
+    def unit(self, with_stems: bool) -> tuple[Direction, PriorCounts | None]:
+        """Return the direction between words, or between stems, and the counts of other pairs, if any."""
         return self.units[with_stems], None if self.prior is None else self.prior[with_stems][self.number]
 
 
 def make_direction_tasks(
-    units: Units, prior: PriorsByUnit | None = None, links: Links | None = None
+    units: Units, prior: PriorsByUnit | None = None, links: LinksByDirection | None = None
 ) -> list[DirectionTask]:
-    """Return the tasks of both directions, forward first."""
+    """Return the tasks of both directions, forward first, with the initial `links`."""
     forward = [make_direction(target, source) for source, target in units]
     backward = [make_direction(source, target) for source, target in units]
     starts = links or (None, None)
@@ -224,7 +228,7 @@ def align(
     `read_prior` returns the counts of other pairs for the words of both sides. Equal sentences, options and seed give
     equal links with any number of threads. Except in joint models, pairs with an empty side or very different lengths
     are not counted when other pairs are aligned (see `assign_roles`), but their words belong to the vocabulary. Pairs
-    with a side of more than `MAX_WORDS` words are skipped. Raises `UsageError` and `AlignmentInputError`.
+    with a side of more than `MAX_WORDS` words have no links. Raises `UsageError` and `AlignmentInputError`.
     """
     request = request or AlignOptions()
     sides, skipped = _read_sides(source, target)
@@ -244,7 +248,7 @@ def align(
 
 
 def _read_sides(source: Iterable[str], target: Iterable[str]) -> tuple[list[Side], dict[int, int]]:
-    """Read both sides, without the words of pairs that are too long. Also returns `AlignedCorpus.skipped`."""
+    """Read both sides, without sentences of pairs that are too long, and `AlignedCorpus.skipped`."""
     skipped: dict[int, int] = {}
 
     def without_long(lines: Iterable[str]) -> Iterator[str]:
@@ -257,18 +261,19 @@ def _read_sides(source: Iterable[str], target: Iterable[str]) -> tuple[list[Side
                 yield line
 
     sides = [read_side(without_long(lines)) for lines in (source, target)]
-    return [empty_pairs(side, list(skipped)) for side in sides] if skipped else sides, skipped
+    return [_clear_sentences(side, list(skipped)) for side in sides] if skipped else sides, skipped
 
 
 class Roles(NamedTuple):
-    """Roles of the pairs of a corpus: counted pairs train the aligner, uncounted pairs do not.
+    """Roles of the P pairs of a corpus: counted pairs train the aligner, uncounted pairs do not.
 
     A pair with an empty side, or with sides of very different lengths, is rarely a translation, and its links would
-    spoil the counts. Only a few copies of a repeated pair are counted. Surplus copies get the links of the first copy.
+    spoil the counts. Only a few copies of a repeated pair are counted, so that it does not dominate the counts. The
+    other copies are neither counted nor uncounted, and get the links of the first copy.
 
     `counted` int64[C]: indices of the pairs that are aligned together, ascending. `uncounted` int64[U]: indices of the
     pairs that are aligned given the counts of the counted pairs, ascending. `same_as` int64[P]: index of the pair whose
-    links a pair gets. It is the index of the first copy for a surplus copy, and the pair's own index otherwise.
+    links a pair gets: the first copy for these copies, otherwise the pair itself.
     """
 
     counted: NDArray[np.int64]
@@ -277,11 +282,11 @@ class Roles(NamedTuple):
 
 
 def assign_roles(source: Side, target: Side) -> Roles:
-    """Assign roles to all pairs. If n > 4 pairs are equal, 2 + ⌊log2 n⌋ copies are counted.
+    """Assign roles to all pairs. Of n > `COUNTED_COPIES` equal pairs, 2 + ⌊log2 n⌋ are counted.
 
     If every pair has an empty side or very different lengths, all pairs except surplus copies are counted.
     """
-    same_as = _copies(source, target)
+    same_as = _find_surplus_copies(source, target)
     # Leave out surplus copies, so that frequent pairs do not determine the median ratio.
     kept = np.flatnonzero(same_as == np.arange(len(same_as)))
     lengths, target_lengths = np.diff(source.offset)[kept], np.diff(target.offset)[kept]
@@ -292,7 +297,8 @@ def assign_roles(source: Side, target: Side) -> Roles:
     return Roles(kept, kept[:0], same_as) if extreme.all() else Roles(kept[~extreme], kept[extreme], same_as)
 
 
-def _copies(source: Side, target: Side) -> NDArray[np.int64]:
+def _find_surplus_copies(source: Side, target: Side) -> NDArray[np.int64]:
+    """Return `Roles.same_as`."""
     pairs = len(source.offset) - 1
     # Hashes take a tenth of the memory of a dictionary of texts. Among ten million pairs, the probability of
     # a collision of 64-bit hashes is 3 in a million.
@@ -313,16 +319,15 @@ def _sentences(side: Side) -> Iterator[bytes]:
         yield side.words[start:stop].tobytes()
 
 
-def empty_pairs(side: Side, pairs: Sequence[int]) -> Side:
-    """Return the side with empty sentences for the pairs at these indices."""
+def _clear_sentences(side: Side, pairs: Sequence[int]) -> Side:
     lengths = np.diff(side.offset)
     is_kept = np.isin(np.arange(len(lengths)), pairs, invert=True)
     offset = np.concatenate([side.offset[:1], np.cumsum(lengths * is_kept)])
     return Side(side.words[np.repeat(is_kept, lengths)], offset, side.vocabulary)
 
 
-def select_pairs(side: Side, pairs: NDArray[np.int64]) -> Side:
-    """Return the side with only the pairs at these ascending indices. The vocabulary remains complete."""
+def select_sentences(side: Side, pairs: NDArray[np.int64]) -> Side:
+    """Return only the sentences of the pairs at these ascending indices, with the whole vocabulary."""
     if len(pairs) == len(side.offset) - 1:
         return side
     lengths = np.diff(side.offset)
@@ -334,11 +339,12 @@ def select_pairs(side: Side, pairs: NDArray[np.int64]) -> Side:
 def _align_by_role(
     sides: list[Side], request: AlignOptions, report: Steps | None, prior: PriorsByUnit | None
 ) -> AlignedCorpus:
-    """Align counted, then uncounted pairs, and copy links to surplus copies. Clears `sides`."""
+    """Align counted, then uncounted pairs, and copy links to surplus copies. Clears the list `sides`."""
     roles = assign_roles(*sides)
     source, target = sides
-    uncounted = select_pairs(source, roles.uncounted), select_pairs(target, roles.uncounted)
-    counted = select_pairs(source, roles.counted), select_pairs(target, roles.counted)
+    uncounted = select_sentences(source, roles.uncounted), select_sentences(target, roles.uncounted)
+    counted = select_sentences(source, roles.counted), select_sentences(target, roles.counted)
+    # Free the sides also in the caller, because they take as much memory as their parts.
     del source, target
     sides.clear()
     options = corpus_options(request, len(roles.counted))
@@ -365,7 +371,7 @@ def _align_subset(
     prior: PriorsByUnit | None,
     thresholds: Thresholds | None = None,
 ) -> tuple[AlignedCorpus, Thresholds | None, list[NDArray[np.int16]]]:
-    """Align a subset of pairs. Also returns symmetrization thresholds and the links of each direction."""
+    """Align a subset. Also returns thresholds (None unless `EXPECTED`) and links by direction."""
     tasks = make_direction_tasks(words_and_stems(source, target) if options.stems else [(source, target)], prior)
     if request.direction != BOTH:
         tasks = tasks[:1] if request.direction == FORWARD else tasks[1:]
@@ -376,7 +382,7 @@ def _align_subset(
     if request.direction != BOTH:
         decoded = decode(directions[0], options.model, marginals[0])
         return _one_direction(request.direction, directions[0], decoded), None, [decoded.links]
-    links = _decode_links(directions, options, marginals)
+    links = _best_links(directions, options, marginals)
     if request.symmetrization == EXPECTED and thresholds is None:
         thresholds = expected_thresholds(source, target, marginals)
     joined = join_directions(request.symmetrization, links, marginals, source, target, thresholds)
@@ -384,7 +390,7 @@ def _align_subset(
 
 
 def _count_links(source: Side, target: Side, links: Sequence[NDArray[np.int16]], direction: str) -> PriorsByUnit:
-    """Count the links of words and of stems. In a direction that was not sampled, all words are unlinked."""
+    """Count the links of words and of stems. Words of an unsampled direction count as unlinked."""
     if direction == FORWARD:
         links = [*links, np.full(len(source.words), UNLINKED, np.int16)]
     elif direction != BOTH:
@@ -405,27 +411,27 @@ def _sample_jointly(
     report: Steps | None,
     prior: PriorsByUnit | None = None,
 ) -> LinkSamples:
-    """Sample from a joint model of both directions. Chains start from links of the default model."""
+    """Sample from a joint model of both directions. Each chain starts from links of the default model."""
     sampler = JOINT_MODELS[options.model].load()(source, target, options, prior[0] if prior else ())
     first_options = model_options(
         DEFAULT_MODEL, len(source.offset) - 1, chains=1, similarity=options.similarity, stems=False
     )
     tasks = make_direction_tasks([(source, target)], prior)
-    sweeps = _SweepCounter(options.chains * (len(tasks) * first_options.sweeps + options.sweeps), report)
+    chain_threads = _ChainThreads(options.chains * (len(tasks) * first_options.sweeps + options.sweeps), report)
 
     def run(chain: int) -> LinkSamples:
         key = chain_seed(options.seed, 0, chain)
         marginals = []
         for task in tasks:
-            kernel = AlignmentKernel(first_options, *task.view(with_stems=False))
-            marginals.append(run_chain(kernel, chain_seed(key, task.number, 0), report=sweeps.count_sweep))
-        decoded = _decode_links([task.direction for task in tasks], first_options, marginals)
+            kernel = AlignmentKernel(first_options, *task.unit(with_stems=False))
+            marginals.append(run_chain(kernel, chain_seed(key, task.number, 0), report=chain_threads.count_sweep))
+        decoded = _best_links([task.direction for task in tasks], first_options, marginals)
         links = join_directions(GDFA, decoded, marginals, source, target)
         posterior = mean_posterior(links, source, target, marginals)
-        samples: LinkSamples = sampler.sample(key, links, posterior, sweeps.count_sweep)
+        samples: LinkSamples = sampler.sample(key, links, posterior, chain_threads.count_sweep)
         return samples
 
-    return reduce(LinkSamples.joined, sweeps.run_all(run, range(options.chains), threads))
+    return reduce(LinkSamples.joined, chain_threads.run_all(run, range(options.chains), threads))
 
 
 def align_sides(
@@ -434,10 +440,10 @@ def align_sides(
     threads: int | None = None,
     report: Steps | None = None,
     prior: PriorsByUnit | None = None,
-    links: Links | None = None,
+    links: LinksByDirection | None = None,
     known: Mapping[int, KnownLinks] | None = None,
-) -> tuple[Links, AlignedCorpus]:
-    """Align both directions. Returns their links and the alignment. `known` has links by pair index."""
+) -> tuple[LinksByDirection, AlignedCorpus]:
+    """Align pairs given initial and human links. Returns directional links and the alignment."""
     source, target = units[0]
     if options.model in JOINT_MODELS:
         samples = _sample_jointly(source, target, options, threads, report, prior)
@@ -452,7 +458,7 @@ def align_sides(
     if known:
         tasks = [task._replace(evidence=make_evidence(task.direction.sides, known, task.number == 0)) for task in tasks]
     marginals = _sample(tasks, options, threads, report)
-    decoded = _decode_links([task.direction for task in tasks], options, marginals)
+    decoded = _best_links([task.direction for task in tasks], options, marginals)
     joined = join_directions(POSTERIOR, decoded, marginals, source, target)
     if known:
         joined = _apply_known_links(joined, known)
@@ -461,14 +467,15 @@ def align_sides(
     return (decoded[0], decoded[1]), AlignedCorpus(joined, posterior)
 
 
-def _decode_links(
+def _best_links(
     directions: Sequence[Direction], options: AlignerOptions, marginals: Sequence[Marginals]
 ) -> list[NDArray[np.int16]]:
+    """Return the best links of each direction: position linked to each emitted word, or -1."""
     return [decode(direction, options.model, m).links for direction, m in zip(directions, marginals, strict=True)]
 
 
 def _apply_known_links(links: LinkList, known: Mapping[int, KnownLinks], exclusive: bool = False) -> LinkList:
-    """Add fixed and remove forbidden links. With `exclusive`, words with fixed links lose other links."""
+    """Impose human links by pair index. With `exclusive`, words with fixed links lose other links."""
     sources, targets = (np.split(column, links.offset[1:-1]) for column in (links.source, links.target))
     for pair, human_links in known.items():
         pair_links = zip(sources[pair].tolist(), targets[pair].tolist(), strict=True)
@@ -488,24 +495,24 @@ def _set_fixed_posteriors(posterior: NDArray[np.float32], links: LinkList, known
 def _sample(
     tasks: Sequence[DirectionTask], options: AlignerOptions, threads: int | None, report: Steps | None
 ) -> list[Marginals]:
-    """Run all chains in parallel lanes. A lane runs chains one after another and adds up their samples."""
+    """Run the chains of all tasks, in parallel lanes of consecutive chains. Returns samples by task."""
     # Limit the number of lanes, because each lane needs memory. The number must not depend on `threads`, because it can
     # change the result.
     words = sum(len(task.direction.sides.emitted) for task in tasks)
     lanes = min(options.chains, max(1, _MAX_LANE_WORDS // max(words, 1)))
     jobs = [(task, lane) for lane in range(lanes) for task in tasks]
-    sweeps = _SweepCounter(len(tasks) * options.chains * options.sweeps, report)
+    chain_threads = _ChainThreads(len(tasks) * options.chains * options.sweeps, report)
 
     def run(job: tuple[DirectionTask, int]) -> Marginals:
         task, lane = job
         marginals = empty_marginals(task.direction.sides)
         for chain in range(lane, options.chains, lanes):
-            kernel = AlignmentKernel(options, *task.view(options.uses_stems(chain)), task.evidence)
+            kernel = AlignmentKernel(options, *task.unit(options.uses_stems(chain)), task.evidence)
             key = chain_seed(options.seed, task.number, chain)
-            run_chain(kernel, key, task.links, sweeps.count_sweep, marginals)
+            run_chain(kernel, key, task.links, chain_threads.count_sweep, marginals)
         return marginals
 
-    sampled = sweeps.run_all(run, jobs, threads)
+    sampled = chain_threads.run_all(run, jobs, threads)
     totals = sampled[: len(tasks)]
     for number in range(len(tasks), len(jobs)):
         k = number % len(tasks)

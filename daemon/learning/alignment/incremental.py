@@ -11,31 +11,35 @@ from typing import Any
 import numpy as np
 
 from hierogram.daemon.learning.alignment.aligning import INCREMENTAL_OPTIONS, AlignedCorpus, align_sides, corpus_options
-from hierogram.daemon.learning.alignment.requests import AlignOptions
-from hierogram.daemon.learning.learner import RealignedPairs, holding_lease
+from hierogram.daemon.learning.alignment.options import AlignOptions
+from hierogram.daemon.learning.kinds.kind import Chain, StoredSamples
+from hierogram.daemon.learning.learner import ResidentBatch
+from hierogram.daemon.learning.lease import holding_lease
 from hierogram.daemon.learning.stored_links import (
     LinkedTexts,
-    Links,
+    LinksByDirection,
     add_link_counts,
     check_alignments,
+    decode_stored_links,
     load_counts,
-    read_blobs,
 )
 from hierogram.daemon.memory import trim_malloc
 from hierogram.daemon.progress import Steps
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.alignment.prior_counts import PriorCounts, PriorsByUnit, add_counts, subtract_counts
+from hierogram.samplers.grammar.columns import empty_blobs
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records.aligner import AlignerChange, LinkCorrection, LinkRow, PairAlignment, PairLinks, PairSize
-from hierogram.storage.records.pairs import UNALIGNED, PairRow, parse_links
+from hierogram.storage.records.columns import PairUpdates, RuleDeltas, join_deltas
+from hierogram.storage.records.pairs import UNALIGNED, WAITING, PairRow, parse_links
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store
 
 MIN_MATERIAL_CHANGE = 0.1
-"""A change is material if more than this share of all old and new links was added or removed."""
+"""Share of all old and new links above which added and removed links require a new derivation."""
 
 MIN_ARRIVED_SHARE = 0.25
-"""Pairs are re-aligned while more than this share of all pairs has been aligned only once, on arrival."""
+"""Share of pairs that were aligned only once, on arrival, above which pairs are re-aligned."""
 
 _SWEEP_ON_ARRIVAL, _SWEEP_IN_BATCH = 1, 2
 """Initial sweep number of a new pair.
@@ -49,8 +53,48 @@ _PAIRS_PER_COMMIT = 8_192
 _STORED_DECIMALS = 2
 """Decimals of stored link probabilities, whose calibration error is at least 0.02."""
 _SEED_STEP = 1_000_003
+"""Factor between the parts of a batch's seed: seed of the store, first pair, sweep."""
 _REALIGNMENT_OPTIONS: dict[str, Any] = {"sweeps": 6, "burn_in": 2, "chains": 3, "warming": 0, "thinning": 1}
 """Options for re-aligning pairs from their current links, given the counts of many other pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class RealignedPairs:
+    """Pairs with new alignments, and so new forests: with their old and with their initial derivations."""
+
+    before: ResidentBatch
+    after: ResidentBatch
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[PairRow], alignments: Mapping[int, str], settings: Settings) -> "RealignedPairs":
+        """Load pairs that have derivations, once as stored and once with new `alignments` (lines by pair id)."""
+        restarted: dict[str, Any] = {"state": WAITING, "stage": 0, "sweep": 0, "current": None, "averages": None}
+        new_rows = [row._replace(alignment=alignments[row.id], restarts=row.restarts + 1, **restarted) for row in rows]
+        return cls(ResidentBatch.from_rows(list(rows), settings), ResidentBatch.from_rows(new_rows, settings))
+
+    def updates(self) -> PairUpdates:
+        """Return the updates that store the new derivations, without averages and before the first sweep."""
+        size = len(self.before.rows)
+        return PairUpdates(
+            ids=self.before.ids,
+            states=self.after.loaded.encode(self.after.state),
+            averages=empty_blobs(size),
+            burned_in=np.zeros(size, np.bool_),
+            stages=np.ones(size, np.int64),
+            sweeps=np.zeros(size, np.int64),
+            expected_sweeps=self.before.committed_sweeps,
+        )
+
+    def deltas(self) -> RuleDeltas:
+        """Return the changes of rule counts from the old derivations and averages to the new derivations."""
+        loaded = self.after.loaded
+        initial_samples = StoredSamples(self.after.state, empty_blobs(loaded.batch.size))
+        return join_deltas([self.before.removal_deltas(), loaded.rule_deltas(None, initial_samples)])
+
+    def apply_to(self, chain: Chain) -> None:
+        """Replace the old derivations by the new ones in the counts of a chain, after the commit."""
+        chain.change_counts(self.before.loaded, self.before.state, -1)
+        chain.change_counts(self.after.loaded, self.after.state, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +108,7 @@ class RealignReport:
 
 @dataclass(frozen=True, slots=True)
 class AlignReport:
-    """Numbers of aligned pairs, input alignments, re-aligned pairs and changed alignments."""
+    """Numbers of new pairs, input alignments, re-aligned pairs and changed alignments, and the duration."""
 
     pairs: int
     trained: int
@@ -74,7 +118,7 @@ class AlignReport:
 
 
 class IncrementalAligner:
-    """Aligner of the pairs in a store. Only one aligner may write to a store at a time.
+    """Aligner of the pairs in a store. The caller must hold the lease.
 
     Input alignments are kept and train the aligner. A round aligns one or more batches of pairs. Each batch uses the
     counts from before the round, without the old links of this batch. A round of several batches has no more pairs than
@@ -87,7 +131,7 @@ class IncrementalAligner:
         self._trained_up_to = 0
 
     def align_new(self, limit: int = _PAIRS_PER_ROUND, report: Steps | None = None, max_batches: int = 1) -> int:
-        """Align up to `limit` new pairs in up to `max_batches` batches. Returns the number of pairs."""
+        """Align and commit up to `limit` new pairs in up to `max_batches` batches. Returns their number."""
         pairs = self._store.unaligned_pairs(limit)
         if not pairs:
             return 0
@@ -100,12 +144,12 @@ class IncrementalAligner:
         return sum(map(len, batches))
 
     def train(self) -> int:
-        """Train the aligner on input alignments that it has not seen yet. Returns the number of alignments."""
+        """Count the links of uncounted input alignments. Returns their number. Raises `DamagedPairsError`."""
         number = 0
         while rows := self._store.untrained_pairs(self._trained_up_to, _PAIRS_PER_COMMIT):
             check_alignments(rows)
             texts = LinkedTexts.from_rows(rows)
-            links = texts.read_links([row.alignment for row in rows])
+            links = texts.parse_alignments([row.alignment for row in rows])
             change = AlignerChange(links=_make_pair_links(rows, texts, links, swept=False))
             add_link_counts(change, texts.counts(links), texts.units)
             self._store.commit_alignments(change)
@@ -114,7 +158,7 @@ class IncrementalAligner:
         return number
 
     def needs_realignment(self) -> bool:
-        """Check if too many pairs have only been aligned on arrival."""
+        """Check if more than `MIN_ARRIVED_SHARE` of the pairs were aligned only once, on arrival."""
         stalest = self._store.stalest_links(1)
         if not stalest or stalest[0].sweep != _SWEEP_ON_ARRIVAL:
             return False
@@ -123,7 +167,7 @@ class IncrementalAligner:
     def realign_stale(
         self, limit: int = _PAIRS_PER_ROUND, report: Steps | None = None, max_batches: int = 1
     ) -> list[RealignReport]:
-        """Re-align up to `limit` pairs, least sampled first. A learner must apply `RealignReport.rebuilt`."""
+        """Re-align and commit the least often aligned pairs. A learner must apply `RealignReport.rebuilt`."""
         pairs = self._store.stalest_links(limit)
         linked = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
         batches = _make_batches(pairs, linked, max_batches, realign=True)
@@ -137,7 +181,7 @@ class IncrementalAligner:
     def _align_batches(
         self, align: Callable[..., list[AlignerChange]], batches: Sequence[list[int]], report: Steps | None
     ) -> Iterator[list[AlignerChange]]:
-        """Align all batches before yielding a result, because the caller changes the counts after each result."""
+        """Align all batches before yielding a result, because the caller changes the counts after each."""
         pairs = sum(map(len, batches))
 
         def report_part(number: int, done: int, total: int) -> None:
@@ -181,18 +225,19 @@ def _spool_results(results: Iterable[list[AlignerChange]]) -> Iterator[list[Alig
 def align_new_batch(
     store: Store, ids: Sequence[int], threads: int | None = None, report: Steps | None = None
 ) -> list[AlignerChange]:
-    """Align pairs given the counts of other pairs. Returns a change per `_PAIRS_PER_COMMIT` pairs."""
+    """Align new pairs given the store's counts. Returns a change per `_PAIRS_PER_COMMIT` pairs."""
     rows = store.pairs_by_id(ids)
     texts = LinkedTexts.from_rows(rows)
     prior = load_counts(store, texts.units)
-    options = _options(store.settings(), rows[0].id, 0, texts, prior)
+    options = _batch_options(store.settings(), rows[0].id, 0, texts, prior)
     # Read the versions before the links, so that a correction added in between is applied later.
     corrected = {row.id: row.version for row in store.corrections_by_pair(ids)}
     known = _known_links(store, rows) if corrected else None
     links, aligned = align_sides(texts.units, options, threads, report, prior=prior, known=known)
     alignments = _make_alignments(rows, aligned)
     sweep = _SWEEP_ON_ARRIVAL if _is_prior_sufficient(texts, prior) else _SWEEP_IN_BATCH
-    pair_links = [PairLinks(row.id, *both, sweep, None) for row, both in zip(rows, texts.blobs(links), strict=True)]
+    encoded = texts.encode_links(links)
+    pair_links = [PairLinks(row.id, *both, sweep, None) for row, both in zip(rows, encoded, strict=True)]
     changes = []
     for first in range(0, len(rows), _PAIRS_PER_COMMIT):
         chunk = slice(first, first + _PAIRS_PER_COMMIT)
@@ -214,10 +259,10 @@ def realign_batch(
     if not rows:
         return [AlignerChange()]
     texts = LinkedTexts.from_rows(rows)
-    before = read_blobs(rows)
+    before = decode_stored_links(rows)
     own_counts = texts.counts(before)
     prior = _map_counts(subtract_counts, load_counts(store, texts.units), own_counts)
-    options = _options(store.settings(), rows[0].id, rows[0].sweep or 0, texts, prior, linked=not corrected)
+    options = _batch_options(store.settings(), rows[0].id, rows[0].sweep or 0, texts, prior, linked=not corrected)
     links, aligned = align_sides(
         texts.units, options, threads, report, prior=prior,
         links=None if corrected or not _is_prior_sufficient(texts, prior) else before,
@@ -267,22 +312,23 @@ def align_pending(store: Store, threads: int | None = None, report: Steps | None
 
 
 def is_material_change(old: str, new: str) -> bool:
-    """Check if the difference between two alignments requires a new derivation."""
+    """Check if the difference between two alignments (Pharaoh lines) requires a new derivation."""
     before, after = set(old.split(" ")), set(new.split(" "))
     return len(before ^ after) > MIN_MATERIAL_CHANGE * len(before | after)
 
 
 def _make_pair_links(
-    rows: Sequence[LinkRow], texts: LinkedTexts, links: Links, *, swept: bool = True
+    rows: Sequence[LinkRow], texts: LinkedTexts, links: LinksByDirection, *, swept: bool = True
 ) -> list[PairLinks]:
-    """Return the links as rows of the store. With `swept`, the sweep number of each pair increases by 1."""
+    """Return the links as rows of the store. With `swept`, each sweep number increases by 1."""
     return [
         PairLinks(row.id, *both, (row.sweep or 0) + swept, row.sweep)
-        for row, both in zip(rows, texts.blobs(links), strict=True)
+        for row, both in zip(rows, texts.encode_links(links), strict=True)
     ]
 
 
 _difference = partial(add_counts, sign=-1)
+"""Difference of two counts, the first minus the second. It may be negative, unlike `subtract_counts`."""
 
 
 def _map_counts(combine: Callable[..., PriorCounts], first: PriorsByUnit, second: PriorsByUnit) -> PriorsByUnit:
@@ -295,7 +341,7 @@ def _is_prior_sufficient(texts: LinkedTexts, prior: PriorsByUnit) -> bool:
     return min(int(counts.jumps.sum()) for counts in prior[0]) >= words
 
 
-def _options(
+def _batch_options(
     settings: Settings, first: int, sweep: int, texts: LinkedTexts, prior: PriorsByUnit, *, linked: bool = False
 ) -> AlignerOptions:
     request = AlignOptions(settings.aligner, seed=(settings.seed * _SEED_STEP + first) * _SEED_STEP + sweep)
@@ -307,7 +353,7 @@ def _options(
 
 
 def _commit(store: Store, change: AlignerChange, changed: Mapping[int, str]) -> RealignedPairs | None:
-    """Store a change, and restart derivations of pairs with `changed` alignments in one transaction."""
+    """Store a change and restart pairs with `changed` alignments (by id). Returns them, None without any."""
     derived = [row for row in store.pairs_by_id(list(changed)) if row.current is not None]
     if not derived:
         store.commit_alignments(change)
@@ -318,6 +364,7 @@ def _commit(store: Store, change: AlignerChange, changed: Mapping[int, str]) -> 
 
 
 MAX_CORRECTIONS = 200
+"""Maximum number of corrections that are applied together."""
 
 
 def apply_corrections(
@@ -325,7 +372,8 @@ def apply_corrections(
 ) -> list[RealignedPairs]:
     """Apply human links to input alignments, or re-align pairs without an input alignment.
 
-    A running learner must update its counts with `RealignedPairs.apply_to`.
+    Returns the pairs whose derivations restarted. A learner in memory must apply them to its counts, see
+    `RealignedPairs.apply_to`.
     """
     results = []
     for has_input in (True, False):
@@ -348,7 +396,7 @@ def apply_corrections(
 
 
 def _restore_inputs(store: Store, corrections: Sequence[LinkCorrection]) -> AlignerChange:
-    """Return a change that restores the input alignments of pairs and applies their human links."""
+    """Return a change with the input alignment of each pair, corrected by its human links."""
     ids = [correction.id for correction in corrections]
     known, rows = store.human_links(ids), store.links_by_id(ids)
     lines: dict[int, str] = {}
@@ -358,15 +406,15 @@ def _restore_inputs(store: Store, corrections: Sequence[LinkCorrection]) -> Alig
     change = AlignerChange(corrected_inputs=[PairAlignment(pair_id, line) for pair_id, line in lines.items()])
     if rows:
         texts = LinkedTexts.from_rows(rows)
-        both = texts.read_links([lines[row.id] for row in rows])
+        both = texts.parse_alignments([lines[row.id] for row in rows])
         change.links = _make_pair_links(rows, texts, both, swept=False)
-        before = texts.counts(read_blobs(rows))
+        before = texts.counts(decode_stored_links(rows))
         add_link_counts(change, _map_counts(_difference, texts.counts(both), before), texts.units)
     return change
 
 
 def apply_pending_corrections(store: Store, threads: int | None = None) -> int:
-    """Apply all pending corrections of a store without a running learner. Returns the number of pairs."""
+    """Apply all pending human links, without an open `Learner`. Returns the number of pairs."""
     if not store.pending_corrections(1):
         return 0
     number = 0

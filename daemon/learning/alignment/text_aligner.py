@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import AlignerUntrainedError, InputError, WrongKindError
 from hierogram.daemon.learning.alignment.aligning import corpus_options, make_direction_tasks
-from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.daemon.learning.alignment.options import AlignOptions
 from hierogram.daemon.learning.stored_links import NamedCounts, Names, Units, unit_names, words_and_stems
 from hierogram.daemon.text.inspection import IN_REQUESTS, text_advice
 from hierogram.daemon.text.pipeline import TextPipeline, make_pipeline
@@ -26,6 +26,7 @@ from hierogram.storage.records.parts import index_words, join_parts
 from hierogram.storage.store import Store
 
 _DECIMALS = 5
+"""Decimals of probabilities in JSON."""
 _CHAINS = 6
 """Number of chains per pair. It is below the default for few pairs, because a client waits."""
 _CHAIN_OPTIONS: dict[str, Any] = {"sweeps": 6, "burn_in": 3, "warming": 1, "thinning": 1}
@@ -39,8 +40,9 @@ class AlignedPair:
     """Words and links of a pair.
 
     `forward`, `backward` float32[source words, target words]: posterior probability of each link in the direction that
-    gives each target word a source word, and in the reverse direction. `target_links`, `source_links`: most probable
-    link of each word, or -1, and its probability. `links`: symmetrized links, sorted.
+    gives each target word a source word, and in the reverse direction. `target_links`: most probable source position of
+    each target word, or -1, and its probability. `source_links`: the same for source words. `links`: symmetrized links,
+    sorted.
     """
 
     source: list[str]
@@ -59,7 +61,7 @@ class AlignedPair:
 
 
 class TextAligner:
-    """Aligner of unstored pairs, each given the current counts of the store. Thread-safe."""
+    """Aligner of unstored pairs, given the counts of a store. Thread-safe. Raises `WrongKindError`."""
 
     def __init__(self, store: Store) -> None:
         settings = store.settings()
@@ -78,22 +80,23 @@ class TextAligner:
         return make_pipeline(self._store.settings())
 
     def prepare(self, pairs: Sequence[TextPair], tokenized: bool = False) -> list[TextPair]:
-        """Prepare texts with the store's pipeline. Words of `tokenized` texts are only split into word parts."""
+        """Convert texts to tokens, as in the store. Words of `tokenized` texts are only split into word parts."""
         pipeline = self.pipeline.for_tokenized() if tokenized else self.pipeline
         return [pipeline.pair(source, target) for source, target in pairs]
 
     def advice(self, pairs: Sequence[TextPair]) -> str | None:
-        """Return advice if texts are tokenized but should not be, or the reverse. Otherwise, return None."""
+        """Return advice if raw texts seem to be tokenized already, or should have been. None without advice."""
         sides = (self.pipeline.source, "source"), (self.pipeline.target, "target")
         advice = (text_advice(*side, [pair[k] for pair in pairs], *IN_REQUESTS) for k, side in enumerate(sides))
         return next(filter(None, advice), None)
 
     def align_texts(self, pairs: Sequence[TextPair], symmetrization: str = POSTERIOR) -> tuple[int, list[AlignedPair]]:
-        """Return the store's position, and the links of tokenized pairs given the counts at this position.
+        """Align prepared pairs (see `prepare`), given the counts of the store.
 
-        In a store of word parts, the texts must consist of parts, and the results are links of words. Human links of a
-        stored pair also apply to equal texts. Raises `AlignerUntrainedError` if the aligner has not seen any pair, and
-        `InputError` if a sentence exceeds the store's word limit.
+        Returns the position of the store at which the counts were read, and the aligned pairs. In a store of word
+        parts, the results are words and links of words. Human links of a stored pair also apply to equal texts. Raises
+        `AlignerUntrainedError` if the store has no link counts, and `InputError` if a sentence exceeds the store's
+        limit.
         """
         for number, texts in enumerate(pairs, 1):
             for side, text in zip(("source", "target"), texts, strict=True):
@@ -135,7 +138,7 @@ def _align_pair(
     symmetrization: str = POSTERIOR,
     seed: int = 1,
 ) -> AlignedPair:
-    """Sample the links of one pair in chains of words and of stems, given the counts of other pairs."""
+    """Align a tokenized pair in chains of words and of stems, given the counts of other pairs."""
     source, target = units[0]
     options = replace(corpus_options(AlignOptions(seed=seed, chains=_CHAINS), 1), **_CHAIN_OPTIONS)
     marginals = []
@@ -147,7 +150,7 @@ def _align_pair(
         for chain in range(options.chains):
             keys[options.uses_stems(chain)].append(chain_seed(options.seed, task.number, chain))
         total, by_stems = (
-            AlignmentKernel(options, *task.view(with_stems), evidence).run(keys[with_stems])
+            AlignmentKernel(options, *task.unit(with_stems), evidence).run(keys[with_stems])
             for with_stems in (False, True)
         )
         add_marginals(task.direction.sides, total, by_stems)
@@ -166,7 +169,7 @@ def _align_pair(
 
 
 def _to_words(pair: AlignedPair) -> AlignedPair:
-    """Return the pair with links between words. Probabilities are maxima over the parts."""
+    """Convert a pair of word parts to words. Probabilities are maxima over the parts."""
     source, target = index_words(pair.source), index_words(pair.target)
     sources, targets = (split_tokens(join_parts(" ".join(parts))) for parts in (pair.source, pair.target))
     if not (pair.source and pair.target):
@@ -187,6 +190,7 @@ def _to_words(pair: AlignedPair) -> AlignedPair:
 def _most_probable(
     part_links: DirectionLinks, word_of_part: Sequence[int], word_of_linked_part: Sequence[int]
 ) -> DirectionLinks:
+    """Return the most probable link of each word, given the links of its parts, see `index_words`."""
     best: list[tuple[bool, float, int]] = [(False, 0.0, -1)] * word_of_part[-1]
     for word, link, p in zip(word_of_part, part_links.links.tolist(), part_links.posterior.tolist(), strict=False):
         best[word] = max(best[word], (link >= 0, p, word_of_linked_part[link] if link >= 0 else -1))
@@ -195,7 +199,7 @@ def _most_probable(
 
 
 def warm_up() -> None:
-    """Compile or load the kernels that requests use, by aligning a pair with and without a fixed link."""
+    """Compile or load the kernels of `TextAligner`, so that the first request is fast."""
     texts = ("a b", "x y")
     units = words_and_stems(read_side([texts[0]]), read_side([texts[1]]))
     prior = NamedCounts(AlignerCounts()).select(unit_names(units), (2, 2))

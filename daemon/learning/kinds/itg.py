@@ -33,11 +33,15 @@ from hierogram.storage.records.pairs import WAITING, PairRow
 from hierogram.storage.records.settings import Settings
 
 BINARY_RULES = (Rule((1, 2), (1, 2)), Rule((1, 2), (2, 1)))
-"""X → [X X] and X → ⟨X X⟩."""
+"""X → [X X] and X → ⟨X X⟩, which have the rule numbers 0 and 1."""
+_BINARY, _SOURCE_NULL, _TARGET_NULL, _WORD_PAIR, _PHRASE_PAIR = range(5)
+"""Types of rules, in the order of their rule numbers in a batch."""
+_EXCLUDED, _WITH_RECORD, _WITHOUT_RECORD = 0, 1, 2
+"""Pair without a derivation, pair with averages, and pair with a derivation but without averages."""
 
 
 class LoadedRawPairs:
-    """Batch of pairs, with the spelling of each word in rules and the salt of rule keys."""
+    """Pairs in memory without links, with the methods of `ForestPairs`. `words` are by side and number."""
 
     def __init__(self, batch: ItgBatch, words: tuple[list[str], list[str]], key_salt: int) -> None:
         self.batch = batch
@@ -47,7 +51,7 @@ class LoadedRawPairs:
 
     @cached_property
     def model1(self) -> Model1:
-        """Model 1 of these pairs in both directions, trained on first use."""
+        """IBM Model 1 of these pairs in both directions, trained on first use."""
         return train_model1(self.batch)
 
     def encode(self, state: Derivations) -> Blobs:
@@ -63,15 +67,15 @@ class LoadedRawPairs:
         summaries.check_records(self.batch, records)
 
     def read_averages(self, records: Blobs) -> ItgAverages:
-        """Return the averaged expected uses. Raises `DerivationError` if the bytes do not fit their pair."""
+        """Return the expected uses of each pair's rules. Raises `DerivationError` if bytes do not fit a pair."""
         return summaries.read_averages(self.batch, records)
 
     def write_averages(self, averages: ItgAverages) -> Blobs:
-        """Return the averages of each pair as bytes."""
+        """Return the averages of each pair as bytes, which are empty for a pair without averages."""
         return summaries.write_averages(self.batch, averages)
 
     def average(self, averages: ItgAverages, state: Derivations, due: NDArray[np.bool_]) -> None:
-        """Add the current derivations of the due pairs to the averages."""
+        """Add the current derivations of the pairs in the mask `due` (bool[P]) to the averages, in place."""
         summaries.add_derivations(self.batch, state, due, averages)
 
     def rule_deltas(self, before: StoredSamples | None, after: StoredSamples | None, first: int = 0) -> RuleDeltas:
@@ -119,22 +123,24 @@ class LoadedRawPairs:
         return [RuleUses(*uses[:2], *(weight * column for column in uses[2:])) for uses in all_uses]
 
     def _words(self, rules: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return the index in `BINARY_RULES`, and the source and target words of each rule. -1 means none."""
+        """Return index in `BINARY_RULES`, source and target words of rules int64[n]. -1 means none."""
         batch = self.batch
         ends = np.cumsum([BINARY_TYPES, batch.source_words, batch.target_words, len(batch.type_source)])
-        kind = np.searchsorted(ends, rules, "right")
+        types = np.searchsorted(ends, rules, "right")
         sides = [np.full((len(rules), batch.phrases.longest), -1, np.int64) for _ in range(2)]
-        phrases = np.flatnonzero(kind == 4)
-        phrase_numbers = rules[phrases] - ends[3]
+        pairs, phrases = np.flatnonzero(types == _WORD_PAIR), np.flatnonzero(types == _PHRASE_PAIR)
+        pair_types = rules[pairs] - ends[_TARGET_NULL]
+        phrase_numbers = rules[phrases] - ends[_WORD_PAIR]
         columns = (sides[0], batch.type_source, batch.source), (sides[1], batch.type_target, batch.target)
         for side, (words, type_words, batch_words) in enumerate(columns):
-            words[kind == 1 + side, 0] = rules[kind == 1 + side] - ends[side]
-            words[kind == 3, 0] = type_words[rules[kind == 3] - ends[2]]
+            is_null = types == (_SOURCE_NULL, _TARGET_NULL)[side]
+            words[is_null, 0] = rules[is_null] - ends[(_BINARY, _SOURCE_NULL)[side]]
+            words[pairs, 0] = type_words[pair_types]
             for position in range(batch.phrases.longest):
                 longer = batch.phrases.sizes[phrase_numbers, side] > position
                 first = batch.phrases.first[phrase_numbers[longer], side]
                 words[phrases[longer], position] = batch_words[first + position]
-        return np.where(kind == 0, rules, -1), sides[0], sides[1]
+        return np.where(types == _BINARY, rules, -1), sides[0], sides[1]
 
     def _side(self, binary: NDArray[np.int64], words: NDArray[np.int64], side: int) -> list[str]:
         terminals = self.terminals[side]
@@ -166,7 +172,7 @@ class LoadedRawPairs:
 
 
 def load_raw_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedRawPairs:
-    """Load pairs without their links. Raises `AlignmentInputError` if a side is too long."""
+    """Load pairs. Their links are ignored. Raises `AlignmentInputError` if a side is too long."""
     source, source_offset, source_words = number_words(row.source for row in rows)
     target, target_offset, target_words = number_words(row.target for row in rows)
     batch = make_batch(source, source_offset, target, target_offset, stream_names(rows), settings.phrase_words)
@@ -176,6 +182,7 @@ def load_raw_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedRawPair
 _ITG_SETTINGS = ItgSettings(sampled_words=False)
 """Settings that keep P_f and P_e at relative word frequencies, which follow from the pairs."""
 _STORED_PROCESSES = STRENGTHS[:3]
+"""Labels of the strengths that the store keeps. The others have no effect on fixed P_f and P_e."""
 
 
 class _ItgChain(AllPairsChain):
@@ -185,8 +192,8 @@ class _ItgChain(AllPairsChain):
         self.kernel = ItgKernel(self.loaded.batch, _ITG_SETTINGS, self._settings.slices, self.loaded.model1)
         base = self.kernel.initial_base
         first = zip(STRENGTHS, base.strengths.tolist(), strict=True)
-        known = [self._parameters.get(name, LabelRow(name, strength, 0.0)).strength for name, strength in first]
-        self.state = self.kernel.resume(state, base._replace(strengths=np.array(known)))
+        strengths = [self._parameters.get(name, LabelRow(name, strength, 0.0)).strength for name, strength in first]
+        self.state = self.kernel.resume(state, base._replace(strengths=np.array(strengths)))
 
     def _step(self, request: SweepRequest, report: Report) -> SweepInfo:
         plan = ItgPlan(self._sweeps, np.where(request.active, request.sweeps, 0))
@@ -226,10 +233,10 @@ def _draw_initial_state(
 
 
 def _read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
-    """Return the derivation of a pair. A binary node has two children: the next node and node `right`."""
     nodes = list_nodes(load_raw_pairs([row], settings).decode(join_blobs([row.current or b""])), 0)
     source, target = row.source.split(" "), row.target.split(" ")
     uses = []
+    # The children of a binary node are the next node and the node with the index `right`.
     for index, node in enumerate(nodes):
         rule, i, j, x, y, _, right = (int(value) for value in node)
         if rule < PAIR:
@@ -246,10 +253,10 @@ KIND = Kind(
     needs_all_pairs=True,
     load=load_raw_pairs,
     draw_initial_state=_draw_initial_state,
+    # All sweeps are at T = 1.
     schedule=lambda settings: Annealing(0, 1.0, settings.burn_in),
     chain=_ItgChain,
     read_derivation=_read_derivation,
     example=PairRow(1, "a b", "c d", "", WAITING, 0, 0, None, None),
     sweeps=74,
 )
-"""All sweeps are at T = 1."""

@@ -41,18 +41,19 @@ if TYPE_CHECKING:
 Key = tuple[int, int]
 """Key of a rule: the high and low 64 bits, unsigned."""
 
+# These types depend on the kind of grammar. They are `Any`, because a chain takes only the types of its own kind.
 State = Any
-"""Current derivations of pairs in memory, in the format of their kind. The type has a method `copy`."""
+"""Current derivations of pairs in memory. The type has a method `copy`."""
 Averages = Any
-"""Averaged expected rule uses of the pairs in memory, in the format of their kind."""
+"""Expected rule uses of the pairs in memory, averaged over sweeps after the burn-in."""
 KindBatch = Any
-"""Pairs in memory, as returned by `Kind.load`. See `LoadedBatch`."""
+"""Pairs in memory, as returned by `Kind.load`: one of the classes of `LoadedBatch`."""
 PairSchedule = Schedule | Annealing
-"""Schedule of a pair, by the number of its sweeps."""
+"""Schedule of a pair: determines the burn-in, and temperature and node levels of each sweep."""
 
 
 class EmptyCounts:
-    """Initial counts for pairs that are not in a store, given the sizes of both vocabularies."""
+    """Substitute for a store without rules, given the numbers of distinct source and target words."""
 
     def __init__(self, settings: Settings, vocabulary: tuple[int, int]) -> None:
         self._settings = settings
@@ -81,14 +82,15 @@ class EmptyCounts:
 
 
 InitialCounts = Store | EmptyCounts
-"""Source of a chain's initial counts and parameters: a store, or `EmptyCounts`."""
+"""Source of a chain's initial counts, parameters and settings."""
 
 
 class StoredSamples(NamedTuple):
     """Derivations and averages of consecutive pairs of a batch, from which rules are counted.
 
-    `state` has the derivations of the whole batch. `records` are the averages of the pairs, from
-    `LoadedBatch.write_averages`. `chosen` bool[pairs] selects the pairs with a derivation (None for all pairs).
+    `state` has the derivations of the whole batch, and `records` the averages of the consecutive pairs as bytes, see
+    `LoadedBatch.write_averages`. `chosen` bool[pairs] is True for the consecutive pairs that have a derivation; None
+    selects all.
     """
 
     state: State
@@ -101,7 +103,7 @@ LoadedBatch: TypeAlias = "ForestPairs | LoadedRawPairs"
 
 
 class SweepRequest(NamedTuple):
-    """Request of a sweep: sweep number of each pair (from 1), and masks of sampled and averaged pairs."""
+    """Number of the sweep for each pair (int64[P], from 1), and masks of sampled and averaged pairs."""
 
     sweeps: NDArray[np.int64]
     active: NDArray[np.bool_]
@@ -109,13 +111,13 @@ class SweepRequest(NamedTuple):
 
 
 Sweep = Callable[[State, Averages, SweepRequest, Report], tuple[State, SweepInfo]]
-"""Sweep function: returns a new state and statistics, and updates averages and chain in place.
+"""Sweep over a batch. Updates averages and chain in place, and returns new state and statistics.
 The old state must not be used again.
 """
 
 
 class Chain(Protocol):
-    """Counts and parameters of a grammar in memory. The store must not have another chain or writer."""
+    """Counts and parameters of a grammar. Call `add_pairs`, `sweep`, the returned function, then `gather`."""
 
     @property
     def rule_types(self) -> int:
@@ -128,30 +130,30 @@ class Chain(Protocol):
         return self.rule_table().rule_tokens
 
     def add_pairs(self, loaded: KindBatch, state: State, stored: NDArray[np.bool_]) -> None:
-        """Add pairs and count derivations that are not `stored`. Some kinds replace the pairs in memory."""
+        """Count derivations that are not `stored`. Kinds that need all pairs replace the pairs in memory."""
 
     def change_counts(self, loaded: KindBatch, state: State, weight: int) -> None:
-        """Add `weight` to the counts of rules in the derivations. Some kinds drop all pairs, to be re-added."""
+        """Add `weight` to the counts of rules. Kinds that need all pairs drop them, to be added again."""
 
     def sweep(self, loaded: KindBatch) -> Sweep:
-        """Return a function that sweeps over these pairs. `add_pairs` must be called first."""
+        """Return a function that sweeps over these pairs, the last pairs given to `add_pairs`."""
 
     def log_likelihood(self) -> float:
         """Return the natural log-likelihood of all rule tokens, given the learned parameters."""
 
     def rule_table(self) -> CountTable:
-        """Return the counts of all rules."""
+        """Return the counts of all rules, after the changes of all finished sweeps."""
 
     def gather(self, state: State, averages: Averages) -> tuple[State, Averages]:
-        """Return the pairs' state and averages after the last sweeps, fetched from other processes if needed."""
+        """Return state and averages after the last sweep, fetched from other processes if these sample."""
         return state, averages
 
     def refresh_model(self, store: Store) -> None:
-        """Update the model to the store's current contents, such as its vocabulary size."""
+        """Update the base distribution to the vocabulary sizes of a store whose pairs have changed."""
         return
 
     def labels(self) -> list[LabelRow]:
-        """Return the learned parameters that are stored with the counts."""
+        """Return the learned parameters that are stored with the counts, or [] if the model has none."""
         return []
 
     def close(self) -> None:
@@ -161,7 +163,7 @@ class Chain(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChainConfig:
-    """Configuration of a chain. None selects the default. `threads` does not change results."""
+    """Configuration of a chain; None selects the default. Kinds that need all pairs use only `threads`."""
 
     threads: int = 1
     blocks: Blocks | None = None
@@ -184,11 +186,11 @@ class AllPairsChain(Chain):
 
     @abstractmethod
     def _start(self, state: State) -> None:
-        """Create the kernel and its state for `loaded`, given derivations and parameters by label."""
+        """Set `kernel` and `state` for the pairs `loaded`, given their derivations and `_parameters` by label."""
 
     @abstractmethod
     def _step(self, request: SweepRequest, report: Report) -> SweepInfo:
-        """Sweep over the pairs in memory."""
+        """Sweep over the pairs in memory, and replace `state`."""
 
     def add_pairs(self, loaded: KindBatch, state: State, stored: NDArray[np.bool_]) -> None:
         """Replace the pairs in memory, and count the rules in their derivations."""
@@ -197,7 +199,7 @@ class AllPairsChain(Chain):
         self._start(state)
 
     def change_counts(self, loaded: KindBatch, state: State, weight: int) -> None:
-        """Drop all pairs, to be re-added."""
+        """Drop all pairs. The caller must add all remaining pairs again, which counts their rules anew."""
         self._drop_pairs()
 
     def _drop_pairs(self) -> None:
@@ -237,19 +239,19 @@ class Kind:
     needs_all_pairs: bool
     """True if all pairs of a store must be in memory together, because they share parameters."""
     load: Callable[[Sequence[PairRow], Settings], KindBatch]
-    """Loads pairs into memory. Raises one of `UNREADABLE` if a pair is malformed."""
+    """Loads pairs, without their derivations. Raises one of `UNREADABLE` if a pair is malformed."""
     draw_initial_state: Callable[[KindBatch, Settings, NDArray[np.bool_], str | None], State]
-    """Draws the initial states of the pairs in the mask. Other states are unspecified.
-    Uses the pairs' random streams. The last argument is one of `STARTS`, or None for the default of kind and settings.
+    """Draws initial derivations of the pairs in the mask. Those of other pairs are unspecified.
+    The last argument is one of `STARTS`, or None for the default of kind and settings.
     """
     schedule: Callable[[Settings], PairSchedule]
     """Returns the schedule of new pairs."""
     chain: Callable[[InitialCounts, ChainConfig], Chain]
-    """Creates a chain with the counts of a store, without pairs."""
+    """Creates a chain with the rule counts of a store, without pairs in memory."""
     key: Callable[[str, str, int], Key] = _make_key
     """Returns the key of a rule, given its sides and the salt."""
     read_derivation: Callable[[PairRow, Settings], list[RuleUse]]
-    """Returns a derivation, top-down in source order. Raises `DerivationError` for invalid bytes."""
+    """Returns the rules of a pair's stored derivation, top-down in source order. Raises `DerivationError`."""
     example: PairRow
     """Small pair for compiling or loading kernels in advance."""
     sweeps: int
@@ -257,7 +259,7 @@ class Kind:
 
 
 def find_kind(settings: Settings) -> Kind:
-    """Return the kind of grammar of a store with these settings. Raises `SamplerError`."""
+    """Return the kind of grammar that the setting `grammar` names. Raises `SamplerError` if it is unknown."""
     # Import a kind when it is first used, because its kernels load slowly.
     kind: Kind = import_module(f"{__package__}.{find_grammar_kind(settings.grammar).name}").KIND
     return kind
@@ -268,11 +270,13 @@ UNREADABLE = (SamplerError, ValueError, TypeError, AttributeError, IndexError, O
 _MAX_NAMED_PAIRS = 5
 
 DERIVATION, LINKS, ALIGNMENT, TEXTS = "derivation", "links", "alignment", "texts"
-"""Damaged part: derivation or averages, aligner's links, alignment, or texts (not recomputable)."""
+"""Damaged part of a pair: derivation or averages, links of the aligner, alignment, or texts.
+All but the texts can be recomputed.
+"""
 
 
 class Damage(NamedTuple):
-    """Damaged pair, with the reason why it cannot be read and the damaged part."""
+    """Damaged pair, with the reason why it cannot be read, and the damaged `part`, such as `DERIVATION`."""
 
     pair_id: int
     reason: str
@@ -299,8 +303,9 @@ class DamagedPairsError(DerivationError):
 class ValidatedPairs(NamedTuple):
     """Pairs in memory with their validated derivations and averages.
 
-    `stored` bool[pairs] marks the pairs with a stored derivation. Other pairs have an initial state. `records` are the
-    averages as bytes. `averages` are the averages for the sampler, or None if they were not requested.
+    `stored` bool[P] is True for pairs with a stored derivation. Other pairs have an initial derivation. `records` are
+    the averages as bytes, empty for pairs without averages. `averages` are the averages for the sampler, or None if
+    they were not requested.
     """
 
     loaded: LoadedBatch
@@ -317,8 +322,8 @@ class ValidatedPairs(NamedTuple):
 def load_stored(rows: Sequence[PairRow], settings: Settings, *, averages: bool = False) -> ValidatedPairs:
     """Load pairs with their derivations and averages. Pairs without a derivation get an initial state.
 
-    With `averages`, averages are read for sampling. Otherwise, they are only validated. Raises
-    `DamagedPairsError` if a pair cannot be read, and the errors of `Kind.load` if the pairs cannot form a batch.
+    With `averages`, averages are read for sampling. Otherwise, they are only validated. Raises `DamagedPairsError` if
+    a pair cannot be read, and the errors of `Kind.load` if each pair can be read but not all of them together.
     """
     try:
         return _load(rows, settings, averages=averages)
@@ -330,7 +335,7 @@ def load_stored(rows: Sequence[PairRow], settings: Settings, *, averages: bool =
 
 
 def load_undamaged(rows: Sequence[PairRow], settings: Settings) -> tuple[list[PairRow], ValidatedPairs]:
-    """Load the undamaged pairs. Returns their rows and the loaded pairs."""
+    """Load the pairs that can be read. Returns their rows and the loaded pairs."""
     try:
         return list(rows), load_stored(rows, settings)
     except DamagedPairsError as error:
@@ -340,10 +345,10 @@ def load_undamaged(rows: Sequence[PairRow], settings: Settings) -> tuple[list[Pa
 
 
 def find_damage(rows: Sequence[PairRow], settings: Settings) -> list[Damage]:
-    """Return the damaged pairs, sorted by id."""
+    """Return the pairs that cannot be read, sorted by id. `load_stored` is faster without damage."""
     derived = [row for row in rows if row.current is not None or not row.is_intact()]
     others = [row for row in rows if row.current is None and row.is_intact()]
-    return sorted(_find(derived, settings, True) + _find(others, settings, False))
+    return sorted(_bisect(derived, settings, True) + _bisect(others, settings, False))
 
 
 def _load(rows: Sequence[PairRow], settings: Settings, *, averages: bool) -> ValidatedPairs:
@@ -367,11 +372,11 @@ def _load(rows: Sequence[PairRow], settings: Settings, *, averages: bool) -> Val
     return ValidatedPairs(loaded, state, records, stored, None)
 
 
-def _find(rows: Sequence[PairRow], settings: Settings, derivations: bool) -> list[Damage]:
+def _bisect(rows: Sequence[PairRow], settings: Settings, with_derivations: bool) -> list[Damage]:
     if not rows:
         return []
     try:
-        if derivations:
+        if with_derivations:
             _load(rows, settings, averages=False)
         else:
             find_kind(settings).load(rows, settings)
@@ -381,14 +386,14 @@ def _find(rows: Sequence[PairRow], settings: Settings, derivations: bool) -> lis
             damaged_indices = set(error.pairs)
             undamaged = [row for k, row in enumerate(rows) if k not in damaged_indices]
             damaged = [Damage(rows[k].id, f"its derivation cannot be read: {error.reason}") for k in error.pairs]
-            return damaged + _find(undamaged, settings, derivations)
+            return damaged + _bisect(undamaged, settings, with_derivations)
         if len(rows) == 1:
             part = _unreadable_part(rows[0], settings)
             subject = "it" if part == TEXTS else f"its {part}"
             reason = str(error).removeprefix(f"pair {rows[0].id}: ")
             return [Damage(rows[0].id, f"{subject} cannot be read: {reason}", part)]
     middle = len(rows) // 2
-    return _find(rows[:middle], settings, derivations) + _find(rows[middle:], settings, derivations)
+    return _bisect(rows[:middle], settings, with_derivations) + _bisect(rows[middle:], settings, with_derivations)
 
 
 def _unreadable_part(row: PairRow, settings: Settings) -> str:

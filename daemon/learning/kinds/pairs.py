@@ -1,10 +1,14 @@
-"""Pairs with forests: load pairs for the samplers, encode derivations, and count rules."""
+"""Pairs in memory with forests of all their derivations, for synchronous grammars and tree grammars.
+
+`load_pairs` builds the forests of word-aligned pairs. `ForestPairs` converts derivations to bytes and back, and counts
+their rules.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,13 +39,13 @@ class ForestPairs(ABC):
 
     batch: Batch
     counts_minimal: ClassVar[bool]
-    """True if rules of minimal derivations are counted."""
+    """True if the rules of each pair's minimal derivation, which cuts every node, are also counted."""
     mixes: ClassVar[bool]
     """True if chains move between modes, so that averages become more precise with more sweeps."""
 
     @abstractmethod
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
-        """Convert the chosen entries of the count deltas to columns for the store."""
+        """Convert the entries with the indices `chosen` to columns for the store."""
 
     def encode(self, state: State) -> Blobs:
         """Return the derivation of each pair in the store's format, from which sampling can resume exactly."""
@@ -56,7 +60,7 @@ class ForestPairs(ABC):
         records.check_records(self.batch, blobs)
 
     def read_averages(self, blobs: Blobs) -> Averages:
-        """Return the averaged expected uses. Raises `DerivationError` if the bytes do not fit the forest."""
+        """Return expected uses of each pair's rules. Raises `DerivationError` if bytes do not fit."""
         return records.read_averages(self.batch, blobs)
 
     def write_averages(self, averages: Averages) -> Blobs:
@@ -64,14 +68,15 @@ class ForestPairs(ABC):
         return records.write_averages(averages)
 
     def average(self, averages: Averages, state: State, due: NDArray[np.bool_]) -> None:
-        """Add the current trees of the due pairs to the averages."""
+        """Add the current derivations of the pairs in the mask `due` (bool[P]) to the averages, in place."""
         add_trees(averages, self.batch, state, due)
 
     def rule_deltas(self, before: StoredSamples | None, after: StoredSamples | None, first: int = 0) -> RuleDeltas:
-        """Return the changes of rule counts as columns for the store, without unchanged rules.
+        """Return the changes of rule counts from `before` to `after`, without unchanged rules.
 
-        `before` and `after` are the samples of consecutive pairs of the batch, from index `first`, or None if these
-        pairs have no derivations. Raises `KeyCollisionError` if two rules have the same key.
+        Both are samples of the same consecutive pairs of the batch, from index `first`. None means that these pairs
+        have no derivations, so `before` None adds all rules of `after`, and `after` None removes all rules of `before`.
+        Raises `KeyCollisionError` if two rules have the same key.
         """
         deltas, changed_pairs = empty_deltas(), self._changed_pairs(before, after, first)
         for samples, weight in ((after, 1), (before, -1)):
@@ -100,18 +105,18 @@ class ForestPairs(ABC):
     def _changed_pairs(
         self, before: StoredSamples | None, after: StoredSamples | None, first: int
     ) -> NDArray[np.int64]:
-        """Return the pairs whose current tree can count otherwise, from 0. Only these need to be counted."""
+        """Return the pairs whose derivation may be counted differently now, ascending from `first`."""
         if before is None or after is None:
             return np.union1d(_derived_pairs(before), _derived_pairs(after))
         offset = self.batch.forests.node_offset[first : first + after.records.size + 1]
         nodes = slice(offset[0], offset[-1])
         differs = after.state.edge[nodes] != before.state.edge[nodes]
         differs |= after.state.cut[nodes] != before.state.cut[nodes]
-        number = np.concatenate(([0], np.cumsum(differs)))[offset - offset[0]]
-        has_record = [np.diff(one.records.offsets) > 0 for one in (before, after)]
-        is_derived = [np.isin(np.arange(len(offset) - 1), _derived_pairs(one)) for one in (before, after)]
+        differing_nodes = np.concatenate(([0], np.cumsum(differs)))[offset - offset[0]]
+        has_record = [np.diff(samples.records.offsets) > 0 for samples in (before, after)]
+        is_derived = [np.isin(np.arange(len(offset) - 1), _derived_pairs(samples)) for samples in (before, after)]
         return np.flatnonzero(
-            (np.diff(number) > 0) | (has_record[0] != has_record[1]) | (is_derived[0] != is_derived[1])
+            (np.diff(differing_nodes) > 0) | (has_record[0] != has_record[1]) | (is_derived[0] != is_derived[1])
         )
 
     def _averaged(self, samples: StoredSamples | None) -> Fragments:
@@ -126,7 +131,7 @@ class ForestPairs(ABC):
 
 
 def mode_variances(uses: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return variances (1/`ONE_SQUARE`): half a use per expected use (1/`ONE_USE`), see docs/model.md."""
+    """Return the error variance (1/`ONE_SQUARE`) of `uses` (1/`ONE_USE`) in one mode, see docs/model.md."""
     return ONE_USE // 2 * uses
 
 
@@ -136,25 +141,35 @@ def _derived_pairs(samples: StoredSamples | None) -> NDArray[np.int64]:
     return np.arange(samples.records.size) if samples.chosen is None else np.flatnonzero(samples.chosen)
 
 
-def list_rule_uses(forests: Forests, current: bytes) -> tuple[State, list[tuple[int, list[int], tuple[int, ...]]]]:
-    """Return a pair's state, and its rule uses top-down: head node, cut nodes, indices of their uses."""
+class RuleNodes(NamedTuple):
+    """Node of a rule use, nodes of its nonterminals in source order, and the indices of their uses."""
+
+    head: int
+    nonterminals: list[int]
+    children: tuple[int, ...]
+
+
+def list_rule_uses(forests: Forests, current: bytes) -> tuple[State, list[RuleNodes]]:
+    """Return state and rule uses, top-down, of the pair in `forests`. Raises `DerivationError`."""
     state = derivations.decode_states(forests, join_blobs([current]))
-    expansions = []
+    nonterminals_by_head: dict[int, list[int]] = {}
     pending = [forests.nodes - 1]
     while pending:
         head = pending.pop()
-        tails = []
+        nonterminals = nonterminals_by_head[head] = []
         below = list_children(forests, state, head)
         while below:
             node = below.pop(0)
             if state.cut[node]:
-                tails.append(node)
+                nonterminals.append(node)
             else:
                 below[:0] = list_children(forests, state, node)
-        expansions.append((head, tails))
-        pending += reversed(tails)
-    index_by_head = {head: index for index, (head, _) in enumerate(expansions)}
-    return state, [(head, tails, tuple(index_by_head[tail] for tail in tails)) for head, tails in expansions]
+        pending += reversed(nonterminals)
+    index_by_head = {head: index for index, head in enumerate(nonterminals_by_head)}
+    return state, [
+        RuleNodes(head, nonterminals, tuple(index_by_head[node] for node in nonterminals))
+        for head, nonterminals in nonterminals_by_head.items()
+    ]
 
 
 def list_children(forests: Forests, state: State, node: int) -> list[int]:
@@ -170,7 +185,7 @@ _ID_BITS = 44
 
 @dataclass(frozen=True, slots=True)
 class LoadedPairs(ForestPairs):
-    """Pairs in memory, with the spellings of their words by number."""
+    """Word-aligned pairs in memory, with the spellings of source and target words by number."""
 
     counts_minimal = True
     mixes = True
@@ -180,7 +195,7 @@ class LoadedPairs(ForestPairs):
     target: Blobs
 
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
-        """Convert the chosen entries of the count deltas to columns for the store."""
+        """Convert the entries with the indices `chosen` to columns for the store."""
         entry = deltas.entry
         sizes = entry["size"][chosen]
         source_terminals = source_terminals_of(sizes).astype(np.int32)
@@ -235,8 +250,8 @@ def number_words(texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.in
     return words, offsets, list(numbers)
 
 
-def read_links(alignments: Sequence[str]) -> tuple[NDArray[np.int16], NDArray[np.int16], NDArray[np.int64]]:
-    """Return the source and target positions of all links in Pharaoh lines, and the offsets of the lines."""
+def parse_alignments(alignments: Sequence[str]) -> tuple[NDArray[np.int16], NDArray[np.int16], NDArray[np.int64]]:
+    """Return source and target positions of links, and offsets of lines. Raises one of `UNREADABLE`."""
     link_counts = [line.count("-") for line in alignments]
     offsets = np.cumsum([0, *link_counts], dtype=np.int64)
     numbers = np.array(" ".join(alignments).replace("-", " ").split(), np.int16)
@@ -248,7 +263,7 @@ def read_links(alignments: Sequence[str]) -> tuple[NDArray[np.int16], NDArray[np
 
 
 def stream_names(rows: Sequence[PairRow]) -> NDArray[np.int64]:
-    """Return the names of the pairs' random streams: the id combined with the number of restarts."""
+    """Return the names of the pairs' random streams: each id combined with the number of restarts."""
     return np.array([row.id + (row.restarts << _ID_BITS) for row in rows], np.int64)
 
 
@@ -265,10 +280,10 @@ def _check_links(rows: Sequence[PairRow], bitext: Bitext) -> None:
 
 
 def load_pairs(rows: Sequence[PairRow], settings: Settings) -> LoadedPairs:
-    """Load pairs and build forests. Raises one of `kind.UNREADABLE` if a pair is malformed or too long."""
+    """Load pairs and build forests. Raises one of `kind.UNREADABLE` if a pair is malformed or long."""
     source, source_offset, source_words = number_words(row.source for row in rows)
     target, target_offset, target_words = number_words(row.target for row in rows)
-    link_source, link_target, link_offset = read_links([row.alignment for row in rows])
+    link_source, link_target, link_offset = parse_alignments([row.alignment for row in rows])
     bitext = Bitext(source, source_offset, target, target_offset, link_source, link_target, link_offset)
     _check_links(rows, bitext)
     source_hashes = hash_words(source_words, settings.key_salt)[source]

@@ -34,13 +34,13 @@ from hierogram.storage.store import Store
 
 
 def make_model(settings: Settings, vocabulary: tuple[int, int]) -> Model:
-    """Return the store's rule model for the given vocabulary sizes."""
+    """Return the model of rules that the settings select, for the given vocabulary sizes (source, target)."""
     model_settings = ModelSettings(settings.model, settings.strength, settings.discount, settings.rate)
     return build_model(model_settings, *vocabulary, longest_rule(settings))
 
 
 def make_schedule(settings: Settings) -> Schedule | Annealing:
-    """Return the schedule that the settings select."""
+    """Return the schedule of new pairs that the settings select."""
     if settings.schedule == PAPER:
         return Schedule(settings.sweeps_per_level, settings.levels)
     if settings.schedule == ANNEALED:
@@ -51,7 +51,7 @@ def make_schedule(settings: Settings) -> Schedule | Annealing:
 
 
 def make_plan(request: SweepRequest, schedule: Schedule | Annealing) -> SweepPlan:
-    """Return the plan of a sweep, with each pair's temperature and highest node level to sample."""
+    """Return the plan of a sweep: 1/T and highest node level of each pair, level 0 if inactive."""
     stages = schedule.stages(request.sweeps)
     stages[~request.active] = 0
     powers = schedule.powers(request.sweeps)
@@ -59,15 +59,16 @@ def make_plan(request: SweepRequest, schedule: Schedule | Annealing) -> SweepPla
 
 
 _COMPILE_SECONDS = 300.0
-"""Seconds after which the kernel is compiled in this process instead."""
+"""Seconds after which a second process that compiles is ended, and this process compiles."""
 
 
 class BackgroundCompilation:
     """Compilation of the sweep kernel in a second process, if the cache does not contain it.
 
     The sweep kernel takes half of the compile time. A second process compiles it into the cache while this process
-    compiles and runs the kernels that load pairs. If the second process fails, this process compiles the sweep kernel.
-    `process` is None if no compilation is running.
+    compiles and runs the kernels that load pairs. Call `wait` before the first sweep. If the second process fails or
+    cannot start, this process compiles the sweep kernel in its first sweep. `process` is None if no second process is
+    running.
     """
 
     def __init__(self) -> None:
@@ -83,14 +84,14 @@ class BackgroundCompilation:
             )
 
     def wait(self) -> None:
-        """Wait for the end of the compilation. End the compilation after `_COMPILE_SECONDS` seconds."""
+        """Wait until the second process ends, up to `_COMPILE_SECONDS` seconds, then kill it."""
         if self.process is not None:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(_COMPILE_SECONDS)
             self.close()
 
     def close(self) -> None:
-        """End a running compilation."""
+        """Kill the second process, if it is running."""
         process, self.process = self.process, None
         if process is not None:
             process.kill()
@@ -113,14 +114,14 @@ def is_cache_writable() -> bool:
 
 
 def end_with_parent() -> None:
-    """Exit this process when the parent closes standard input or ends."""
+    """Exit this process when its parent closes standard input or ends. Does not return before."""
     while os.read(sys.stdin.fileno(), 1):
         pass
     os._exit(1)
 
 
 class SynchronousChain(Chain):
-    """Chain with the rule counts of all pairs of a store. Only one batch of pairs is in memory."""
+    """Chain with the rule counts of a store and one batch of pairs. Raises `CountsError` for damage."""
 
     def __init__(self, store: InitialCounts, config: ChainConfig) -> None:
         self._settings = store.settings()
@@ -144,7 +145,7 @@ class SynchronousChain(Chain):
         return self.table
 
     def add_pairs(self, loaded: LoadedPairs, state: State, stored: NDArray[np.bool_]) -> None:
-        """Add the rules of derivations that are not `stored` to the counts."""
+        """Add the rules of derivations that are not `stored` (bool[P]) to the counts."""
         if not stored.all():
             self.table = count_rules(loaded.batch, state, self.table, self.model, 1, stored)
 
@@ -153,7 +154,7 @@ class SynchronousChain(Chain):
         self.table = count_rules(loaded.batch, state, self.table, self.model, weight)
 
     def sweep(self, loaded: LoadedPairs) -> Sweep:
-        """Return a function that sweeps over these pairs one by one, or in blocks if the batch is large."""
+        """Return a function that sweeps over these pairs, in blocks if the batch is large."""
         batch = loaded.batch
         blocks = self._config.blocks or Blocks.suited_to(batch.size)
         kernel = build(self.model, batch, blocks=blocks, workers=self._config.threads, run=self._executor.map)
@@ -179,7 +180,7 @@ class SynchronousChain(Chain):
         return run_sweep
 
     def refresh_model(self, store: Store) -> None:
-        """Update the base distribution to the vocabulary sizes of the store."""
+        """Update the base distribution to the current vocabulary sizes of the store."""
         sizes = store.vocabulary_sizes()
         if sizes != self._vocabulary:
             self._vocabulary = sizes
@@ -190,7 +191,7 @@ class SynchronousChain(Chain):
         return log_likelihood(self.rule_table(), self.model)
 
     def close(self) -> None:
-        """End threads and a running compilation."""
+        """End the threads, and kill the process that compiles, if any."""
         self._compiling.close()
         self._executor.shutdown()
 
@@ -203,11 +204,11 @@ def _draw_initial_state(loaded: LoadedPairs, settings: Settings, due: NDArray[np
 
 def _read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
     forests = load_pairs([row], settings).batch.forests
-    _, expansions = list_rule_uses(forests, row.current or b"")
+    _, rule_nodes = list_rule_uses(forests, row.current or b"")
     source, target = row.source.split(" "), row.target.split(" ")
     uses = []
-    for head, tails, children in expansions:
-        fields = [forests.node[node] for node in (head, *tails)]
+    for head, nonterminals, children in rule_nodes:
+        fields = [forests.node[node] for node in (head, *nonterminals)]
         source_spans = [(int(node["source_start"]), int(node["source_end"])) for node in fields]
         target_spans = [(int(node["target_start"]), int(node["target_end"])) for node in fields]
         sides = render_side(_side(source, source_spans)), render_side(_side(target, target_spans))

@@ -47,7 +47,7 @@ class LoadedTrees(ForestPairs):
     key_salt: int
 
     def rules(self, deltas: CountDeltas, chosen: NDArray[np.int64]) -> RuleDeltas:
-        """Convert the chosen count deltas to columns for the store. `length` is the number of expansions."""
+        """Convert the chosen entries to columns: root label, fragment, and number of expansions (`length`)."""
         labels, fragments, expansions = render_fragments(deltas, chosen, self.labels, self.words)
         sides = zip(labels, fragments, strict=True)
         entry = deltas.entry
@@ -120,7 +120,7 @@ def _make_annealing(settings: Settings) -> Annealing:
 
 
 class TreeChain(AllPairsChain):
-    """Chain over all trees of a store."""
+    """Chain over all trees of a store, whose sweeps also resample the parameters of labels."""
 
     state: TreeState | None
 
@@ -138,11 +138,11 @@ class TreeChain(AllPairsChain):
         return info
 
     def rule_table(self) -> CountTable:
-        """Return the counts of all fragments."""
+        """Return the counts of all fragments, which are empty without trees in memory."""
         return empty_table(1, 0) if self.state is None else self.state.table
 
     def labels(self) -> list[LabelRow]:
-        """Return the current parameters by label."""
+        """Return the current parameters of each root label, or [] without trees in memory."""
         if self.state is None:
             return []
         labels = self.state.labels
@@ -161,10 +161,10 @@ def _draw_initial_state(loaded: LoadedTrees, settings: Settings, due: NDArray[np
 def _read_derivation(row: PairRow, settings: Settings) -> list[RuleUse]:
     loaded = _load([row], settings)
     forests, labels = loaded.batch.forests, loaded.labels
-    state, expansions = list_rule_uses(forests, row.current or b"")
+    state, rule_nodes = list_rule_uses(forests, row.current or b"")
     words = row.source.split(" ")
     uses = []
-    for head, _, children in expansions:
+    for head, _, children in rule_nodes:
         fields = forests.node[head]
         span = int(fields["source_start"]), int(fields["source_end"])
         fragment = _fragment(head, forests, state, labels, words)

@@ -38,7 +38,7 @@ def read_forest(content: bytes) -> Parse:
 
 
 def pack_trees(trees: Sequence[Tree]) -> Parse:
-    """Pack transformed trees into a forest. Raises `RejectionError` if their words differ."""
+    """Pack transformed trees of a sentence. Raises `RejectionError` if their words differ."""
     parses = [_parse(str(tree)) for tree in trees]
     for number, parse in enumerate(parses, 1):
         for position, (word, other_word) in enumerate(zip_longest(parses[0].words, parse.words), 1):
@@ -62,11 +62,11 @@ class _Builder:
 
     def __init__(self) -> None:
         self.nodes: list[TreeNode] = []
-        self._known: dict[tuple[str, int, int, frozenset[tuple[int, ...]]], int] = {}
+        self._numbers: dict[tuple[str, int, int, frozenset[tuple[int, ...]]], int] = {}
 
     def node(self, label: str, start: int, end: int, edges: Iterable[Iterable[int]]) -> int:
         distinct = list(dict.fromkeys(tuple(edge) for edge in edges))
-        number = self._known.setdefault((label, start, end, frozenset(distinct)), len(self.nodes))
+        number = self._numbers.setdefault((label, start, end, frozenset(distinct)), len(self.nodes))
         if number == len(self.nodes):
             self.nodes.append(TreeNode(label, start, end, [list(edge) for edge in distinct]))
         return number
@@ -82,7 +82,7 @@ class _Builder:
 
 
 def clean_forest(forest: Parse, transformations: Transformations) -> Parse:
-    """Apply `clean_tree` to a forest. Raises `RejectionError`, also if `unary` is `collapse`."""
+    """Apply `clean_tree` to a forest. Raises `RejectionError`, also if `unary` is `COLLAPSE`."""
     if transformations.unary == COLLAPSE:
         problem = "the option `--unary collapse` of this store does not support forests"
         raise RejectionError(rejections.FOREST_OPTION, f"{problem}: use a store with `--unary keep`")
@@ -121,6 +121,7 @@ def clean_forest(forest: Parse, transformations: Transformations) -> Parse:
 
 
 def _empty_words(forest: Parse) -> set[int]:
+    """Return the positions of empty elements. Raises `RejectionError` if one is a word in some trees."""
     empty: set[int] = set()
     covered: set[int] = set()
     reached = {len(forest.nodes) - 1}
@@ -142,7 +143,7 @@ def _empty_words(forest: Parse) -> set[int]:
 
 
 def transform_forest(forest: Parse) -> Parse:
-    """Binarize the expansions of a cleaned forest."""
+    """Binarize each tree of a cleaned forest as `transform_tree` does."""
     builder = _Builder()
     numbers: list[int] = []
     for node in forest.nodes:
@@ -157,9 +158,9 @@ def transform_forest(forest: Parse) -> Parse:
                 position = forest.nodes[tail].end
             children += [(word, None) for word in range(position, node.end)]
             while len(children) > 2:
-                rest = [number for _, number in children[-2:] if number is not None]
+                last_two = [number for _, number in children[-2:] if number is not None]
                 start = children[-2][0]
-                children[-2:] = [(start, builder.node(intermediate_label(node.label), start, node.end, [rest]))]
+                children[-2:] = [(start, builder.node(intermediate_label(node.label), start, node.end, [last_two]))]
             edges.append([number for _, number in children if number is not None])
         numbers.append(builder.node(node.label, node.start, node.end, edges))
     return builder.parse(forest.words, numbers[-1])

@@ -21,7 +21,7 @@ from hierogram.storage.worker_process import WorkerProcess
 
 
 def read_treebank_settings(store: Store) -> tuple[Transformations, frozenset[str]] | None:
-    """Return the transformations and known words fixed by a store's first trees, or None before them."""
+    """Return the transformations and known words that a store's first trees fixed, or None without trees."""
     stored = store.treebank()
     if stored is None:
         return None
@@ -38,11 +38,12 @@ def ingest_open(
     corpus: str = DEFAULT_CORPUS,
     report: Callable[[IngestReport], None] | None = None,
 ) -> IngestReport:
-    """Store the trees and packed forests of an open file.
+    """Store the trees and packed forests of an open file. Stored trees are skipped.
 
     The file is parsed into memory before the first tree is stored, because known words are counted in all of it. If
-    `transformations` is None, the store's transformations or the defaults are used. Raises `WrongKindError` if the
-    store does not take trees, `UsageError` if its transformations differ, and `InputError`.
+    `transformations` is None, the store's transformations or the defaults are used. `report` gets the progress after
+    each chunk. Raises `WrongKindError` if the store does not take trees, `UsageError` if its transformations differ,
+    and `InputError` as `ingest` does.
     """
     transformations, _ = _check_transformations(store, transformations)
     treebank, file = opened.treebank, opened.file
@@ -61,9 +62,9 @@ def ingest_open(
 def read_trees_in_sandbox(
     store: Store, child: WorkerProcess, treebank: TreebankFile, check: Callable[[], None]
 ) -> Generator[InputHeader | ValidatedChunk, None, None]:
-    """Read the trees of an untrusted file for `store_input`. For `check`, see `WorkerProcess.run`.
+    """Yield the header and the chunks of an untrusted file of trees, for `store_input`.
 
-    `child` reads the file twice if the store has no known words.
+    `child` reads the file, twice if the store has no known words yet. For `check`, see `WorkerProcess.run`.
     """
     transformations, known = _check_transformations(store, None)
     longest = store.settings().max_tokens
@@ -91,6 +92,7 @@ def _check_transformations(
 
 
 def _fix_known_words(store: Store, transformations: Transformations, words: Iterable[str]) -> frozenset[str]:
+    """Store known words unless stored. Returns the stored ones."""
     store.fix_treebank({"transformations": asdict(transformations), "known": sorted(words)})
     _, known = _check_transformations(store, transformations)
     assert known is not None

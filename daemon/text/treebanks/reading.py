@@ -1,4 +1,4 @@
-"""Treebank reader: turns a file into validated sentences. A sandbox can run it without a store.
+"""Treebank reader: turns a file of trees into validated sentences, without a store.
 
 A tree is on one line, or on several indented lines, as treebanks are printed. A tree begins at a line that begins with
 a bracket. It ends when its brackets are closed, or before the next line that begins with a bracket. An unclosed tree
@@ -66,7 +66,7 @@ def tree_texts(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
 
 
 def read_trees(path: str, limit: int | None = None) -> list[Tree]:
-    """Return the trees of a file or `-`, up to `limit`. Raises `InputError` if a tree is malformed."""
+    """Return the first `limit` (None: all) trees of a file or `-`, as written. Raises `InputError`."""
     trees: list[Tree] = []
     with open_lines(path) as file:
         for text in islice(tree_texts(file.chunks()), limit):
@@ -99,7 +99,7 @@ def _candidate_lists(chunks: Iterable[list[bytes]]) -> Iterator[TreeText]:
 
 
 def candidates(listed: TreeText) -> list[TreeText]:
-    """Return the unparsed trees of an n-best list. Raises `RejectionError` if it is invalid or too long."""
+    """Return the unparsed trees of an n-best list. Raises `RejectionError` if it is invalid or long."""
     if len(listed.content) > MAX_LIST_BYTES:
         problem = f"the list exceeds {MAX_LIST_BYTES} bytes: end the list of each sentence with a blank line"
         raise RejectionError(rejections.LINE_TOO_LONG, problem)
@@ -129,12 +129,12 @@ class ParsedSentence(NamedTuple):
 
 
 class TreebankFile(NamedTuple):
-    """File (or `-`) of trees and forests, or of n-best lists if `lists`. For `within`, see `open_lines`."""
+    """File (or `-`) of trees and forests, or of n-best lists. For `untrusted_folder`, see `open_lines`."""
 
     path: str
     lists: bool = False
     limits: InputLimits = DEFAULT_LIMITS
-    within: str | None = None
+    untrusted_folder: str | None = None
 
     @property
     def format(self) -> str:
@@ -143,7 +143,7 @@ class TreebankFile(NamedTuple):
 
 
 class OpenTreebank(NamedTuple):
-    """Open file of trees. `chunks` yields its lines in chunks. The first lines have been checked."""
+    """Open file of trees. `chunks` yields all its lines in chunks, once."""
 
     treebank: TreebankFile
     file: LineFile
@@ -152,8 +152,8 @@ class OpenTreebank(NamedTuple):
 
 @contextmanager
 def open_treebank(treebank: TreebankFile, after_read: Callable[[], None] = lambda: None) -> Iterator[OpenTreebank]:
-    """Open a treebank. Raises `InputError` if it cannot be read, or begins with other data than trees."""
-    with open_lines(treebank.path, treebank.limits, after_read, treebank.within) as file:
+    """Open a treebank, and check that it begins with trees. Raises `InputError`."""
+    with open_lines(treebank.path, treebank.limits, after_read, treebank.untrusted_folder) as file:
         chunks = file.chunks()
         first = list(islice(chunks, 1))
         check_lines(first[0] if first else [], file.name, TREES)
@@ -171,7 +171,7 @@ def read_known_words_in_sandbox(
 def learn_known_words(
     opened: OpenTreebank, read: Iterable[ParsedSentence | RejectedLine], transformations: Transformations
 ) -> frozenset[str]:
-    """Learn the known words from the first sentences. Raises `InputError` if too many were rejected."""
+    """Return the frequent words of a store's first file. Raises `TooManyRejectedError`."""
     counts, rejected = Counter[str](), Counter[str]()
     lines = 0
     for sentence in read:
@@ -187,7 +187,7 @@ def learn_known_words(
 def read_in_sandbox(
     alive: KeepAlive, treebank: TreebankFile, transformations: Transformations, max_tokens: int, known: frozenset[str]
 ) -> Iterator[InputHeader | ValidatedChunk]:
-    """Yield the header of a file of trees, then its validated chunks. Runs in a `WorkerProcess`."""
+    """Yield the header of an untrusted treebank, then its chunks. Runs in a `WorkerProcess`."""
     with open_treebank(treebank, alive) as opened:
         yield InputHeader(opened.file.name, treebank.format, opened.file.size)
         read = sentences(opened, transformations, max_tokens)
@@ -198,7 +198,7 @@ def read_in_sandbox(
 def sentences(
     opened: OpenTreebank, transformations: Transformations, max_tokens: int
 ) -> Iterator[ParsedSentence | RejectedLine]:
-    """Yield the sentences and rejected lines of a file, in order."""
+    """Yield the transformed sentences and the rejected lines of a file, in order, once."""
     lists = opened.treebank.lists
     for text in _candidate_lists(opened.chunks) if lists else tree_texts(opened.chunks):
         try:
@@ -215,16 +215,24 @@ def sentences(
 def chunks(
     read: Iterator[ParsedSentence | RejectedLine], known: frozenset[str], repeats: DuplicateCounter
 ) -> Iterator[ValidatedChunk]:
-    """Replace words not in `known` by their classes, number repeats, and yield a chunk per transaction."""
+    """Replace words not in `known` by classes, number repeats, and yield a chunk per transaction."""
     with closing(repeats):
         while group := list(islice(read, LINES_PER_CHUNK)):
             parsed = [sentence for sentence in group if isinstance(sentence, ParsedSentence)]
             words = [replace_unknown(sentence.parse.words, known) for sentence in parsed]
             size, sources = len(parsed), list(map(" ".join, words))
             targets = [write_parse(one.parse._replace(words=new)) for one, new in zip(parsed, words, strict=True)]
-            lengths, lines = list(map(len, words)), [sentence.line for sentence in parsed]
-            occurrences = repeats.occurrences(sources, targets, [""] * size)
-            pairs = NewPairs(sources, targets, [""] * size, lengths, [0] * size, lines, [None] * size, occurrences)
+            # In a store of trees, the source side has the words, and the target side the tree.
+            pairs = NewPairs(
+                sources=sources,
+                targets=targets,
+                alignments=[""] * size,
+                source_lengths=list(map(len, words)),
+                target_lengths=[0] * size,
+                lines=[sentence.line for sentence in parsed],
+                external_ids=[None] * size,
+                occurrences=repeats.occurrences(sources, targets, [""] * size),
+            )
             yield ValidatedChunk(pairs, join_runs(line for line in group if isinstance(line, RejectedLine)))
 
 

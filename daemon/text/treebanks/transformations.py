@@ -22,7 +22,7 @@ _MIN_PLURAL_LENGTH = 3
 
 
 def word_or_class(word: str, position: int, known: Container[str]) -> str:
-    """Return the word if it is known, else its class. Positions in the sentence are counted from 0."""
+    """Return the word if it is known, else its class. `position` is its index in the sentence, from 0."""
     if word in known:
         return word
     capitals = sum(letter.isupper() or letter.istitle() for letter in word)
@@ -54,7 +54,7 @@ def word_or_class(word: str, position: int, known: Container[str]) -> str:
 
 
 def coarser_class(name: str) -> str | None:
-    """Return the class without its last feature. None for the class of all unknown words."""
+    """Return the class without its last feature: `UNK-LC` for `UNK-LC-s`. None for `UNK`."""
     return name.rpartition("-")[0] or None
 
 
@@ -64,7 +64,7 @@ def replace_unknown(words: Sequence[str], known: Container[str]) -> list[str]:
 
 
 def find_known_words(counts: Mapping[str, int], rare: int) -> frozenset[str]:
-    """Return the words that occur more than `rare` times."""
+    """Return the words whose count exceeds `rare`."""
     return frozenset(word for word, count in counts.items() if count > rare)
 
 
@@ -104,7 +104,8 @@ class Transformations:
 def clean_tree(tree: Tree, transformations: Transformations) -> Tree:
     """Return the tree without empty elements, function tags and indices, under the root label.
 
-    A node X with a node X as the only child is merged with this child. Raises `RejectionError`.
+    A node X with a node X as the only child is merged with this child. Raises `RejectionError` if no words remain, a
+    label is missing or reserved, or a word is directly below the root.
     """
 
     def clean(label: str, children: list[Node]) -> list[Node]:
@@ -145,7 +146,7 @@ def transform_tree(tree: Tree, transformations: Transformations) -> Tree:
 
 
 def restore_tree(tree: Tree, transformations: Transformations) -> Tree:
-    """Invert `transform_tree`."""
+    """Undo `transform_tree`: remove intermediate nodes, and split joint labels into unary chains."""
 
     def restore(label: str, children: list[Node]) -> list[Node]:
         if label.startswith(INTERMEDIATE):
@@ -175,14 +176,14 @@ def intermediate_label(label: str) -> str:
 
 
 def reject_unlabeled(unlabeled: Iterable[str]) -> None:
-    """Raise `RejectionError` if there are words directly below the root."""
+    """Raise `RejectionError` if there are any words directly below the root, given these words."""
     for word in unlabeled:
         problem = f"the word {word!r} is directly below the root: expected a label such as a part of speech"
         raise RejectionError(MALFORMED_TREE, problem)
 
 
 def check_label(label: str, transformations: Transformations) -> None:
-    """Raise `RejectionError` if a label is missing or reserved."""
+    """Raise `RejectionError` if a label of an input is missing, or reserved by the transformations."""
     if not label:
         raise RejectionError(MALFORMED_TREE, "a node inside the tree has no label")
     if label == "|" or (label.startswith("#") and label[1:].isdigit()):

@@ -18,7 +18,7 @@ ESCAPES = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-",
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Label with trees and words as children. A frontier nonterminal of a fragment has no children."""
+    """Node of a tree: a label, with trees and words as children. A frontier nonterminal has no children."""
 
     label: str
     children: tuple["Node", ...] = ()
@@ -45,6 +45,7 @@ class Tree:
 
 
 Node = Tree | str
+"""Inner node of a tree, or word."""
 
 
 def preorder(tree: Tree) -> Iterator[Node]:
@@ -58,7 +59,7 @@ def preorder(tree: Tree) -> Iterator[Node]:
 
 
 def with_words(tree: Tree, words: Iterable[str]) -> Tree:
-    """Return the tree with its words replaced, from left to right."""
+    """Return the tree with its words replaced by as many other words, from left to right."""
     [replaced] = rewrite_tree(tree, lambda label, children: [Tree(label, tuple(children))], iter(words))
     assert isinstance(replaced, Tree)
     return replaced
@@ -67,7 +68,7 @@ def with_words(tree: Tree, words: Iterable[str]) -> Tree:
 def rewrite_tree(
     tree: Tree, rewrite: Callable[[str, list[Node]], list[Node]], words: Iterator[str] | None = None
 ) -> list[Node]:
-    """Rewrite every node bottom-up, given label and rewritten children. `words` replace the tree's words."""
+    """Rewrite nodes bottom-up, given label and rewritten children. `words` replace the tree's words."""
     done: list[list[Node]] = [[]]
     stack: list[tuple[Node, bool]] = [(tree, False)]
     while stack:

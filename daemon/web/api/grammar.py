@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from hierogram.daemon.shared_options import RuleQuery
-from hierogram.daemon.text.segments import PairInWords, WordView, find_word_span
+from hierogram.daemon.text.word_view import PairInWords, WordView, find_word_span
 from hierogram.daemon.web.protocol.bodies import PairId
 from hierogram.daemon.web.protocol.context import Service, WebContext
 from hierogram.daemon.web.protocol.problems import PAIR_NOT_FOUND, ProblemError, describe, unknown_pair

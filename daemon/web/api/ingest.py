@@ -147,7 +147,7 @@ class IngestRequest:
         def receipt(added: IngestTotals, rejected: list[RejectedLine]) -> Receipt:
             return self._receipt(self.answer.plus(added, rejected, unused), digest.digest())
 
-        totals, rejected = batch.store(validator.read([fields]), receipt if self._key is not None else None)
+        totals, rejected = batch.store(validator.validate([fields]), receipt if self._key is not None else None)
         self.answer = self.answer.plus(totals, rejected, unused)
         self._digest = digest
         self._seen = self.answer.lines
@@ -158,7 +158,7 @@ class IngestRequest:
             [fields] = parse_lines([lines], parse_json_object, self._seen + 1)
             # Validate stored lines again, so that later repeats are numbered correctly.
             validator, _ = self._open()
-            validator.read([fields])
+            validator.validate([fields])
         self._seen += len(lines)
         assert self._earlier_request is not None
         if self._seen == self._earlier_request.lines and self._digest.digest() != self._earlier_request.digest:

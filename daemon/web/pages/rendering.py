@@ -22,7 +22,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from hierogram.daemon.exports.schedule import show_time
 from hierogram.daemon.extensions import extensions
-from hierogram.daemon.text.segments import CONTINUATION, WordView
+from hierogram.daemon.text.word_view import CONTINUATION, WordView
 from hierogram.daemon.web.protocol.access import COOKIE, Sessions
 from hierogram.daemon.web.protocol.context import Service
 from hierogram.daemon.web.protocol.threads import Threads

@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hierogram.daemon.text.segments import WordView
+from hierogram.daemon.text.word_view import WordView
 from hierogram.daemon.web.pages.rendering import PageContext, PageSnapshot, build_url, is_side, sentences
 from hierogram.daemon.web.protocol.bodies import invalid_value, query_values, whole_number
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, TARGET, TWO_SIDES, GrammarKind
@@ -65,7 +65,7 @@ def add_rule_pages(app: FastAPI, page: PageContext) -> None:
             # Search also for valid rules that are not stored yet, because a pair may already use them.
             rule_id, is_valid = (rule.id if rule else None), is_side(source) and is_side(target)
             if rule or is_valid:
-                concordance_page = concordance(transaction, (rule_id, source, target), start, _MAX_PAIRS)
+                concordance_page = concordance(transaction, rule_id, source, target, start, _MAX_PAIRS)
             else:
                 concordance_page = ConcordancePage([], None, True, 0, 0)
             shown = {}

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.pipeline import make_pipeline
-from hierogram.daemon.text.segments import WordView
+from hierogram.daemon.text.word_view import WordView
 from hierogram.daemon.web.pages.rendering import PageContext, PageSnapshot, build_url
 from hierogram.daemon.web.protocol.bodies import MAX_ID, invalid_value, query_values, whole_number
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, TWO_SIDES

@@ -30,7 +30,7 @@ from tests.daemon.untrusted.requests_attacks import http_request
 from hierogram.daemon.learning.alignment.incremental import align_pending
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.memory_input import GivenPairs
+from hierogram.daemon.text.memory_input import MemoryPairs
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
 from hierogram.tools.demo.data import read_verses
@@ -290,7 +290,7 @@ def make_store(url: str, pairs: int | None = None) -> None:
     """Create a learned store of the demo's first pairs, all by default."""
     given = [verse.as_input() for verse in islice(read_verses(), pairs)]
     with open_store(url, create=True, settings=Settings(languages=("grc", "en"))) as store:
-        ingest(store, GivenPairs(given, "demo"), "demo")
+        ingest(store, MemoryPairs(given, "demo"), "demo")
         align_pending(store)
         learn(store, sweeps=4)
 

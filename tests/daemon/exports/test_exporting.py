@@ -24,7 +24,7 @@ from hierogram.daemon.exports.publication import Manifest, Versions, manifest_pa
 from hierogram.daemon.exports.scratch import Scratch
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.samplers.grammar.rules import Rule
 from hierogram.storage.options import OptionError
 from hierogram.storage.store import Store, open_store
@@ -189,7 +189,7 @@ def test_export_of_a_corpus_counts_only_its_uses(learned: Store, tmp_path: Path)
     (tmp_path / "more").write_text(
         "une porte ||| a door ||| 0-0 1-1\nla porte verte ||| the green door ||| 0-0 1-2 2-1\n"
     )
-    with Input([str(tmp_path / "more")], format="pipes") as source:
+    with PairFiles([str(tmp_path / "more")], format="pipes") as source:
         ingest(learned, source, corpus="more")
     learn(learned, sweeps=2)
     whole = count_rules(learned)
@@ -353,7 +353,7 @@ def test_path_of_a_test_set_may_be_a_string(learned: Store, tmp_path: Path) -> N
 
 
 def test_a_store_that_has_not_learned_is_not_exported(store: Store, corpus: Path, tmp_path: Path) -> None:
-    with Input([str(corpus)]) as source:
+    with PairFiles([str(corpus)]) as source:
         ingest(store, source)
     message = "nothing learned yet: run `hierogram learn`"
     with pytest.raises(NothingLearnedError, match=message):
@@ -398,7 +398,7 @@ def test_exports_from_both_databases_have_the_same_bytes(
 ) -> None:
     digests = set()
     for url in (f"sqlite:///{tmp_path}/s.db", make_database()):
-        with open_store(url, create=True, settings=QUICK) as opened, Input([str(corpus)]) as source:
+        with open_store(url, create=True, settings=QUICK) as opened, PairFiles([str(corpus)]) as source:
             ingest(opened, source)
             learn(opened, sweeps=4)
             digests.add(export(opened, tmp_path / "g", ALL).sha256)

@@ -6,7 +6,7 @@ from tests.daemon.conftest import LINES, Run
 from tests.daemon.serving.turns import ManualTurns
 from tests.storage.building import query
 
-from hierogram.daemon.learning.learner import index_occurrences
+from hierogram.daemon.learning.indexing import index_occurrences
 from hierogram.daemon.learning.learning import learn
 from hierogram.storage.store import Store
 

@@ -22,7 +22,7 @@ from tests.daemon.learning.stores import contents, some_pairs
 
 import hierogram as hg
 from hierogram.daemon.exceptions import InputError, UsageError, WrongKindError
-from hierogram.daemon.learning.learner import holding_lease
+from hierogram.daemon.learning.lease import holding_lease
 from hierogram.storage.exceptions import StoreError, StoreHeldError, StoreMissingError
 from hierogram.storage.store import open_store
 

@@ -9,10 +9,11 @@ import pytest
 from tests.daemon.serving.spool_loop import ScanLimit, nothing, read, run
 
 from hierogram.daemon.exceptions import InputError, SpoolError
-from hierogram.daemon.files import folder_within, open_within, write_in
+from hierogram.daemon.files import create_within, folder_within, open_within
 from hierogram.daemon.serving import spool as spooling
 from hierogram.daemon.serving.spool import SpoolInput, find_inputs, move
-from hierogram.daemon.text.reading import STORE_DEFAULTS, Input
+from hierogram.daemon.text.pair_files import PairFiles
+from hierogram.daemon.text.reading import STORE_DEFAULTS
 from hierogram.daemon.text.treebanks.reading import TreebankFile, open_treebank
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
@@ -87,15 +88,15 @@ def test_no_part_of_an_input_is_read_through_a_symbolic_link(spool: Path, outsid
     swap(spool / part, outside / "x.bars")
     paths = [str(spool / name) for name in ("x.source", "x.target", "x.alignment")]
     with pytest.raises(InputError, match=f"{part}: cannot be opened: not a regular file"):
-        Input(paths, within=str(spool))
-    with Input(paths) as opened:
+        PairFiles(paths, untrusted_folder=str(spool))
+    with PairFiles(paths) as opened:
         # Without `within`, links are followed.
         assert opened.format == "parallel"
 
 
 def test_a_treebank_is_not_read_through_a_symbolic_link(spool: Path, outside: Path) -> None:
     (spool / "x").symlink_to(outside / "x.bars")
-    treebank = TreebankFile(str(spool / "x"), within=str(spool))
+    treebank = TreebankFile(str(spool / "x"), untrusted_folder=str(spool))
     with pytest.raises(InputError, match="x: cannot be opened: not a regular file"), open_treebank(treebank):
         pass
 
@@ -120,7 +121,7 @@ def test_treebank_replaced_between_scan_and_reading_is_not_read(
 
 def test_dash_in_a_spool_names_a_file_and_not_standard_input(spool: Path) -> None:
     with pytest.raises(InputError, match="cannot be opened"):
-        Input(["-"], within=str(spool))
+        PairFiles(["-"], untrusted_folder=str(spool))
 
 
 @pytest.mark.parametrize("reason", [None, "it is bad"])
@@ -159,7 +160,7 @@ def test_nothing_is_moved_or_written_outside_when_a_target_folder_is_replaced(
 def test_a_reason_is_never_written_through_a_symbolic_link(spool: Path, outside: Path) -> None:
     (spool / "failed" / "a.reason").symlink_to(outside / "x.bars")
     with folder_within(spool, "failed") as folder, pytest.raises(FileExistsError):
-        write_in(folder, "a.reason", b"why")
+        create_within(folder, "a.reason", b"why")
     (spool / "a").write_bytes(GOOD)
     assert move(SpoolInput(spool, None, (spool / "a",)), "why") == f"{spool}/failed/a.1"
     assert (outside / "x.bars").read_bytes() == SECRET

@@ -12,7 +12,7 @@ from tests.daemon.serving.spool_loop import ScanLimit, nothing, run
 from tests.daemon.text.memories import HEAD, TAIL, unit
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.daemon.files import printable, shorten_name
+from hierogram.daemon.files import append_suffix, printable
 from hierogram.daemon.serving import spool as spooling
 from hierogram.daemon.text.reading import STORE_DEFAULTS, InputHeader, read_in_sandbox
 from hierogram.storage.exceptions import StoreRefusedError, WorkerProcessError
@@ -54,14 +54,14 @@ def test_names_are_shown_in_a_form_that_logs_and_stores_accept(name: bytes, show
 
 @pytest.mark.parametrize("name", [b"x" * 255, b"\xff" * 255, "é".encode() * 127, "語".encode() * 85, b"x" * 249])
 def test_names_are_shortened_to_the_limit_of_the_file_system(tmp_path: Path, name: bytes) -> None:
-    path = tmp_path / shorten_name(tmp_path, os.fsdecode(name), ".reason")
+    path = tmp_path / append_suffix(tmp_path, os.fsdecode(name), ".reason")
     path.write_text("why")
     assert path.name.endswith(".reason")
     assert name.startswith(os.fsencode(path.name).rpartition(b"~")[0][:100])
     if name[0] != 0xFF:
         path.name.encode().decode()
-    assert shorten_name(tmp_path, "x", ".reason") == "x.reason"
-    assert shorten_name(tmp_path, "x" * 254 + "y", ".1") != shorten_name(tmp_path, "x" * 255, ".1")
+    assert append_suffix(tmp_path, "x", ".reason") == "x.reason"
+    assert append_suffix(tmp_path, "x" * 254 + "y", ".1") != append_suffix(tmp_path, "x" * 255, ".1")
 
 
 @pytest.mark.database("sqlite", "postgres")

@@ -25,7 +25,7 @@ SERVING = """
 import tempfile, threading, time
 from pathlib import Path
 from hierogram.daemon.configuration import configuration_type
-from hierogram.daemon.learning.learner import holding_lease
+from hierogram.daemon.learning.lease import holding_lease
 from hierogram.daemon.library.store import open
 from hierogram.daemon.serving.logs import open_log
 from hierogram.daemon.serving.service import Daemon, prepare_kernels

@@ -13,7 +13,6 @@ import hierogram as hg
 from hierogram.daemon.text.pipeline import TextPipeline
 from hierogram.daemon.text.segments import (
     CompoundSegmenter,
-    WordView,
     choose_word_parts,
     count_words,
     format_known_words,
@@ -21,6 +20,7 @@ from hierogram.daemon.text.segments import (
     make_segmenter,
     measure_compounds,
 )
+from hierogram.daemon.text.word_view import WordView
 from hierogram.storage.records.parts import PART_MARK, index_words, join_parts
 from hierogram.tools.integrations.translation_memory import memory, nearest
 

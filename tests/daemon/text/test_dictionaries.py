@@ -242,7 +242,7 @@ def test_an_entry_changes_alignments_and_grammar_until_it_is_withdrawn(store_url
     with create_learned_store(store_url) as store:
         before, rules = crossed(store), store.find_rules("alpha", "two", current_sample=True)
         with Dictionary(str(tmp_path / "terms.tsv")) as source:
-            done = ingest(store, source, "dictionary", options=IngestOptions(entries=DictionaryOptions(weight=12)))
+            done = ingest(store, source, "dictionary", options=IngestOptions(dictionary=DictionaryOptions(weight=12)))
         assert done.totals.accepted == 12
         align_pending(store, threads=1)
         learn(store, sweeps=2)
@@ -257,7 +257,7 @@ def test_an_entry_changes_alignments_and_grammar_until_it_is_withdrawn(store_url
         # Ingesting the same file again adds nothing; with a larger weight it adds the difference.
         for weight, added in ((12, 0), (14, 2)):
             with Dictionary(str(tmp_path / "terms.tsv")) as source:
-                done = ingest(store, source, "dictionary", options=IngestOptions(entries=DictionaryOptions(weight)))
+                done = ingest(store, source, "dictionary", options=IngestOptions(dictionary=DictionaryOptions(weight)))
             assert (done.totals.accepted, done.totals.duplicates) == (added, weight - added)
         align_pending(store, threads=1)
         learn(store, sweeps=2)

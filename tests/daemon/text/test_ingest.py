@@ -9,7 +9,7 @@ from tests.storage.building import integrity, query
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.text import lines, reading
 from hierogram.daemon.text.ingest import IngestReport, ingest
-from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.records.pairs import IngestTotals
 from hierogram.storage.store import Store
@@ -21,7 +21,7 @@ def write(path: Path, content: str) -> str:
 
 
 def ingest_report(store: Store, *paths: str, **options: str) -> IngestReport:
-    with Input(paths) as source:
+    with PairFiles(paths) as source:
         return ingest(store, source, **options)
 
 
@@ -126,7 +126,7 @@ def test_progress_is_reported_per_transaction(store: Store, tmp_path: Path) -> N
     def tell(now: IngestReport) -> None:
         lines.append(now.lines)
 
-    with Input([path]) as source:
+    with PairFiles([path]) as source:
         done = ingest(store, source, report=tell)
     assert lines == [20_000, 22_000]
     assert done.bytes_read == done.bytes_total == Path(path).stat().st_size
@@ -148,7 +148,7 @@ def test_ingesting_an_empty_file_stores_nothing(store: Store, tmp_path: Path) ->
 )
 def test_wrong_number_of_files_or_unknown_format_is_reported(paths: list[str], format: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        Input(paths, format)
+        PairFiles(paths, format)
 
 
 def aligned_by(url: str) -> list[tuple[object, ...]]:

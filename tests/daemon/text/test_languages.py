@@ -12,7 +12,8 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.text.formats import JSONL, parse_json_object, parse_lines
 from hierogram.daemon.text.ingest import IngestBatch, ingest
 from hierogram.daemon.text.lines import DEFAULT_LIMITS
-from hierogram.daemon.text.reading import STORE_DEFAULTS, IngestOptions, Input, InputValidator
+from hierogram.daemon.text.pair_files import PairFiles
+from hierogram.daemon.text.reading import STORE_DEFAULTS, IngestOptions, InputValidator
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
 
@@ -26,12 +27,12 @@ def stored(store: Store) -> list[tuple[str, str]]:
 def test_translation_memory_is_read_in_the_store_s_languages(store_url: str, tmp_path: Path) -> None:
     (tmp_path / "m.tmx").write_text(ENGLISH_FIRST)
     with open_store(store_url, create=True, settings=Settings(languages=("fr", "en"))) as store:
-        with Input([str(tmp_path / "m.tmx")]) as source:
+        with PairFiles([str(tmp_path / "m.tmx")]) as source:
             ingest(store, source)
         assert stored(store) == [("L' eau .", "The water ."), ("Un chat", "A cat")]
         assert store.settings().languages == ("fr", "en")
         with (
-            Input([str(tmp_path / "m.tmx")]) as source,
+            PairFiles([str(tmp_path / "m.tmx")]) as source,
             pytest.raises(UsageError, match="the languages of the store are fr,en"),
         ):
             ingest(store, source, options=IngestOptions(("en", "fr")))
@@ -39,7 +40,7 @@ def test_translation_memory_is_read_in_the_store_s_languages(store_url: str, tmp
 
 def test_a_store_without_languages_reads_a_memory_in_the_order_of_its_first_unit(store: Store, tmp_path: Path) -> None:
     (tmp_path / "m.tmx").write_text(ENGLISH_FIRST)
-    with Input([str(tmp_path / "m.tmx")]) as source:
+    with PairFiles([str(tmp_path / "m.tmx")]) as source:
         ingest(store, source)
     assert stored(store) == [("The water .", "L'eau ."), ("A cat", "Un chat")]
 
@@ -52,7 +53,7 @@ def test_text_from_every_source_is_tokenized_and_lowercased_like_the_store(store
         (tmp_path / "a.fr").write_text("L'\xc9t\xe9.\n")
         (tmp_path / "a.en").write_text("Summer, Isn't it?\n")
         for paths in (["m.tmx"], ["a.fr", "a.en"]):
-            with Input([str(tmp_path / path) for path in paths]) as source:
+            with PairFiles([str(tmp_path / path) for path in paths]) as source:
                 ingest(store, source)
         # Store pairs in the same way as a request body.
         checks, batch = (
@@ -60,7 +61,7 @@ def test_text_from_every_source_is_tokenized_and_lowercased_like_the_store(store
             IngestBatch(store, "c", "http:1", JSONL, DEFAULT_LIMITS),
         )
         lines = [b'{"source": "Non!", "target": "No!"}', b'{"source": "Non!", "target": "No!", "alignment": "0-0"}']
-        batch.store(checks.read(parse_lines([lines], parse_json_object)))
+        batch.store(checks.validate(parse_lines([lines], parse_json_object)))
         batch.finish()
         assert stored(store) == [
             ("l' eau .", "the water ."),

@@ -14,7 +14,8 @@ from tests.storage.building import integrity, query
 from hierogram.daemon.exceptions import InputError, TooManyRejectedError
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.lines import InputLimits, read_blocks
-from hierogram.daemon.text.reading import IngestOptions, Input
+from hierogram.daemon.text.pair_files import PairFiles
+from hierogram.daemon.text.reading import IngestOptions
 from hierogram.storage.records.pairs import IngestTotals
 from hierogram.storage.store import Store
 
@@ -64,7 +65,7 @@ def test_a_kilobyte_that_unpacks_to_empty_lines_stores_nothing(
     store: Store, store_url: str, tmp_path: Path, allowed: InputLimits
 ) -> None:
     (tmp_path / "bomb.zst").write_bytes(BOMB)
-    with Input([str(tmp_path / "bomb.zst")], "pipes", limits=allowed) as source, pytest.raises(InputError):
+    with PairFiles([str(tmp_path / "bomb.zst")], "pipes", limits=allowed) as source, pytest.raises(InputError):
         ingest(store, source, options=IngestOptions(limits=allowed))
     assert query(store_url, "SELECT count(*) FROM rejected_lines") == [(0,)]
     assert query(store_url, "SELECT state, rejected FROM ingest_batches") == [("failed", 0)]
@@ -76,7 +77,7 @@ def test_consecutive_rejections_are_one_row(store: Store, store_url: str, tmp_pa
     (tmp_path / "f").write_bytes(b"a ||| b\n" + b"\n" * 100_000 + b"c ||| d\n")
     limits = InputLimits(max_rejected_share=1)
     for accepted, duplicates in ((2, 0), (0, 2)):
-        with Input([str(tmp_path / "f")]) as source:
+        with PairFiles([str(tmp_path / "f")]) as source:
             report = ingest(store, source, options=IngestOptions(limits=limits))
         assert report.totals == IngestTotals(accepted, duplicates, rejected=100_000)
         [run] = report.first_rejected
@@ -92,14 +93,14 @@ def test_chunks_before_the_limit_remain_and_the_input_may_be_retried(
 ) -> None:
     sound = "".join(f"a{k} ||| b\n" for k in range(20_000))
     (tmp_path / "f").write_text(sound + "x\n" * 30_000)
-    with Input([str(tmp_path / "f")]) as source, pytest.raises(TooManyRejectedError, match="ingest stopped"):
+    with PairFiles([str(tmp_path / "f")]) as source, pytest.raises(TooManyRejectedError, match="ingest stopped"):
         ingest(store, source)
     assert store.count_pairs() == 20_000
     [(state, accepted, error)] = query(store_url, "SELECT state, accepted, error FROM ingest_batches")
     assert (state, accepted) == ("failed", 20_000)
     assert "30,000 of the first 50,000 lines" in str(error)
     limits = InputLimits(max_rejected_share=0.6)
-    with Input([str(tmp_path / "f")]) as source:
+    with PairFiles([str(tmp_path / "f")]) as source:
         assert ingest(store, source, options=IngestOptions(limits=limits)).totals == IngestTotals(0, 20_000, 30_000)
     # The chunks of the first attempt belong to its own batch.
     assert query(store_url, "SELECT line, last_line FROM rejected_lines ORDER BY id") == [

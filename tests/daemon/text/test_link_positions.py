@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.daemon.conftest import Run
 
-from hierogram.daemon.text.inspection import UnicodeSpaceDetector
+from hierogram.daemon.text.unicode_spaces import UnicodeSpaceDetector
 from hierogram.daemon.text.validation import LineColumns
 from hierogram.storage.store import Store, open_store
 

@@ -11,8 +11,8 @@ from hierogram.daemon.learning.alignment.incremental import align_pending
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.inspection import count_signs
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline, make_pipeline
-from hierogram.daemon.text.reading import Input
 from hierogram.storage.records.pairs import IngestTotals
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
@@ -40,7 +40,7 @@ def raw_store(tmp_path: Path) -> str:
     (tmp_path / "in.hand").write_text(DIVIDED + "\n")
     settings = Settings(languages=("fr", "en"), tokenize=True, burn_in=2, round_sweeps=1)
     paths = [str(tmp_path / f"raw.{language}") for language in ("fr", "en")]
-    with open_store(str(tmp_path / "s.db"), create=True, settings=settings) as store, Input(paths) as source:
+    with open_store(str(tmp_path / "s.db"), create=True, settings=settings) as store, PairFiles(paths) as source:
         ingest(store, source)
         align_pending(store)
         learn(store, sweeps=3)
@@ -82,7 +82,7 @@ def test_characters_that_are_not_text_are_rejected_with_and_without_tokenization
     (tmp_path / "t").write_bytes(b"Life.\nA word.\nA word.\nYe\rs.\n")
     with (
         open_store(str(tmp_path / "made.db"), create=True, settings=settings) as store,
-        Input([str(tmp_path / name) for name in "st"]) as source,
+        PairFiles([str(tmp_path / name) for name in "st"]) as source,
     ):
         report = ingest(store, source)
     assert report.totals == IngestTotals(accepted=1, rejected=3)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.daemon.parts import VERSES, learn_parts, open_parts
 
-from hierogram.daemon.text.ingest import WordSideCounts
+from hierogram.daemon.text.vocabulary_notes import WordSideCounts
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.store_translator import StoreTranslator
 
@@ -43,7 +43,7 @@ def test_words_of_later_pairs_are_counted_up_to_a_bound(tmp_path: Path) -> None:
     with open_parts(tmp_path / "parts.db", learn_parts(VERSES[:10], 20, 0)) as parts:
         parts.add(VERSES[:10])
         whole = WordSideCounts(parts.store, max_pairs=11)
-        assert whole.odds(["anapiga"])[1] == 0
+        assert whole.source_log_odds(["anapiga"])[1] == 0
         parts.add([("anapiga", "hits"), ("anacheza", "plays")])
-        assert whole.odds(["anapiga"]) == pytest.approx((1.0986, 1), abs=1e-3)
-        assert whole.odds(["anacheza"])[1] == 0
+        assert whole.source_log_odds(["anapiga"]) == pytest.approx((1.0986, 1), abs=1e-3)
+        assert whole.source_log_odds(["anacheza"])[1] == 0

@@ -8,7 +8,7 @@ from tests.daemon.parts import SOURCE_WORDS, TARGET_WORDS, VERSES, learn_parts, 
 
 import hierogram as hg
 from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline
-from hierogram.daemon.text.segments import PairInWords, WordView
+from hierogram.daemon.text.word_view import PairInWords, WordView
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records.parts import PART_MARK, join_parts
 from hierogram.tools.integrations.mcp.server import McpTools

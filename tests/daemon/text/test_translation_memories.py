@@ -16,7 +16,7 @@ def read(document: str, languages: tuple[str, str] | None = None, size: int = 7)
     return [
         row
         for chunk in read_tmx(blocks, "memory.tmx", languages)
-        for row in [*zip(chunk.numbers, chunk.sources, chunk.targets, strict=True), *chunk.rejected]
+        for row in [*zip(chunk.line_numbers, chunk.sources, chunk.targets, strict=True), *chunk.rejected]
     ]
 
 

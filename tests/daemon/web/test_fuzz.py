@@ -20,7 +20,7 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.learning.verifying import verify
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.lines import InputLimits
-from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.daemon.text.validation import canonical_alignment, read_side
 from hierogram.storage.records.pairs import IngestTotals
 from hierogram.storage.store import Store, open_store
@@ -94,7 +94,7 @@ def test_mutated_files_are_stored_or_refused(quick: Store, store_url: str, tmp_p
             paths.append(str(path))
         before = (quick.count_pairs(), quick.status().rejected_lines)
         try:
-            with Input(paths) as source:
+            with PairFiles(paths) as source:
                 found = ingest(quick, source).totals
         except InputError:
             refused += 1

@@ -14,7 +14,7 @@ from tests.daemon.web.running import HttpThread, receive_all
 
 from hierogram.daemon.deadline import check_deadline
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.memory_input import GivenPairs
+from hierogram.daemon.text.memory_input import MemoryPairs
 from hierogram.daemon.web.protocol import threads
 from hierogram.storage.store import Store
 from hierogram.tools.translation.store_translator import StoreTranslator
@@ -173,7 +173,7 @@ def received_so_far(connection: socket.socket) -> bytes:
 @pytest.mark.parametrize("path", ["/v1/memory.tmx", "/sql.csv?sql=SELECT+source+FROM+sentence_pairs"])
 def test_unread_downloads_do_not_block_pages(start: Callable[..., HttpThread], learned: Store, path: str) -> None:
     pairs = [{"source": f"la maison {n} " + "x " * 50, "target": "the house", "alignment": "0-0"} for n in range(6_000)]
-    ingest(learned, GivenPairs(pairs, "test"), "many")
+    ingest(learned, MemoryPairs(pairs, "test"), "many")
     running = start(client_timeout=3.0)
     with ExitStack() as stack:
         held = []

@@ -9,7 +9,7 @@ from tests.reference.alignment import BHMM, BHMM_F, BHMM_Z, WHOLE_BINS, Corpus, 
 from tests.samplers.alignment.kernels import KernelChain, random_state, same_counts, to_chain
 
 from hierogram.daemon.learning.alignment.aligning import align
-from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.daemon.learning.alignment.options import AlignOptions
 from hierogram.samplers.alignment.bitext import MAX_WORDS
 from hierogram.samplers.alignment.chain import (
     SINGLE_WIDTHS,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hierogram.daemon.learning.alignment.aligning import align
-from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.daemon.learning.alignment.options import AlignOptions
 from hierogram.samplers.alignment.marginals import decode, load_sums, store_sums
 from hierogram.samplers.alignment.models.registry import ALL_MODELS, DEFAULT_MODEL, MODELS, AlignerModel, options_for
 from hierogram.samplers.alignment.models.sampler import AlignmentKernel, Steps

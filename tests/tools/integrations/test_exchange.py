@@ -9,7 +9,7 @@ from tests.daemon.conftest import Run
 from translate.storage.tmx import tmxfile
 
 import hierogram as hg
-from hierogram.daemon.learning.learner import holding_lease
+from hierogram.daemon.learning.lease import holding_lease
 from hierogram.storage.browsing.details import iterate_pairs
 from hierogram.storage.store import open_store
 

@@ -18,7 +18,7 @@ from tests.daemon.web.running import HttpThread
 import hierogram as hg
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.integrations.libretranslate import MAX_TEXT_LENGTH, MAX_TEXTS
 from hierogram.tools.translation.store_translator import CORPUS, Corrections
@@ -36,7 +36,7 @@ def french(store_url: str, copy_store: CopyStore, tmp_path_factory: pytest.TempP
     def make(url: str) -> None:
         settings = replace(QUICK, languages=("fr", "en"), tokenize=True, case="lowered")
         corpus = write_corpus(tmp_path_factory.mktemp("corpus"))
-        with open_store(url, create=True, settings=settings) as store, Input([str(corpus)]) as source:
+        with open_store(url, create=True, settings=settings) as store, PairFiles([str(corpus)]) as source:
             ingest(store, source)
             learn(store, sweeps=4)
 

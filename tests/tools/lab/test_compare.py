@@ -15,7 +15,7 @@ from tests.tools.lab import definition as reference
 from hierogram.daemon.exports.options import MIN_EXPECTED
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.samplers.grammar import rules as notation
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.store import open_store
@@ -187,13 +187,13 @@ def test_a_bitext_without_links_is_aligned_first(run: Compare, tmp_path: Path) -
 def test_a_store_is_compared_by_its_learned_rules(run: Compare, store_url: str, tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.bars"
     corpus.write_text("".join(line.rpartition(" ||| ")[0] + "\n" for line in LINES))
-    with open_store(store_url, create=True) as opened, Input([str(corpus)]) as source:
+    with open_store(store_url, create=True) as opened, PairFiles([str(corpus)]) as source:
         ingest(opened, source)
     output, errors = run("--store", store_url, code=3)
     assert output == ""
     assert f"the pairs have no alignment yet: run `hierogram --store {opened.url} learn`" in errors
     corpus.write_text("".join(line + "\n" for line in LINES * 2))
-    with open_store(store_url) as opened, Input([str(corpus)]) as source:
+    with open_store(store_url) as opened, PairFiles([str(corpus)]) as source:
         ingest(opened, source)
         learn(opened, sweeps=1)
     output, errors = run("--store", store_url, "--json")

@@ -12,7 +12,7 @@ from tests.tools.terms import twin
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.storage.options import OptionError
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
@@ -51,7 +51,7 @@ def extract_terms(store: Store, options: TermOptions, departures: int = 0) -> Te
 def put(store: Store, lines: list[twin.Line], folder: Path, corpus: str = "default") -> None:
     path = folder / f"{corpus}.txt"
     path.write_text("".join(" ||| ".join(line) + "\n" for line in lines))
-    with Input([str(path)]) as source:
+    with PairFiles([str(path)]) as source:
         ingest(store, source, corpus)
 
 

@@ -13,7 +13,7 @@ from hierogram.daemon.learning.learner import withdraw_all
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.progress import progress
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.store import Store
 from hierogram.tools.translation import resources
@@ -26,7 +26,7 @@ from hierogram.tools.translation.translating import Translator
 def add(store: Store, folder: Path, line: str) -> None:
     path = folder / "new.bars"
     path.write_text(line + "\n")
-    with Input([str(path)]) as source:
+    with PairFiles([str(path)]) as source:
         ingest(store, source)
     learn(store, sweeps=0)
 

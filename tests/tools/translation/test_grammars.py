@@ -14,7 +14,7 @@ from hierogram.daemon.exports.options import MIN_EXPECTED, ExportOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.progress import progress
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.storage.store import Store
 from hierogram.tools.translation.grammars import StoreGrammar, open_grammar
 from hierogram.tools.translation.options import TranslateOptions
@@ -41,7 +41,7 @@ def counts(store: Store, options: ExportOptions) -> dict[tuple[str, str], float]
 def test_counts_are_translation_weights_means_or_one_draw(learned: Store, tmp_path: Path) -> None:
     path = tmp_path / "new.bars"
     path.write_text("zut ||| darn ||| 0-0\n")
-    with Input([str(path)]) as source:
+    with PairFiles([str(path)]) as source:
         ingest(learned, source)
     learn(learned, sweeps=0)
     with learned.snapshot() as snapshot:

@@ -12,7 +12,7 @@ from tests.daemon.web.conftest import Connect, FakeService
 
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.translation.web import MAX_SENTENCES
 
@@ -37,7 +37,10 @@ def test_the_translate_route_returns_translations_and_candidates(reading_client:
 
 def test_raw_text_is_tokenized_like_the_store(connect: Connect, corpus: Path, tmp_path: Path) -> None:
     settings = replace(QUICK, languages=("fr", "en"), tokenize=True, case="lowered")
-    with open_store(str(tmp_path / "s.db"), create=True, settings=settings) as store, Input([str(corpus)]) as source:
+    with (
+        open_store(str(tmp_path / "s.db"), create=True, settings=settings) as store,
+        PairFiles([str(corpus)]) as source,
+    ):
         ingest(store, source)
         learn(store, sweeps=4)
         client = connect(FakeService(store))

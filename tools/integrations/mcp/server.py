@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from hierogram.daemon.exceptions import DaemonError, InputError, UsageError
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.pipeline import make_pipeline
-from hierogram.daemon.text.segments import WordView
+from hierogram.daemon.text.word_view import WordView
 from hierogram.daemon.web.protocol.access import is_cross_site
 from hierogram.daemon.web.protocol.problems import ProblemError, problem_response
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET

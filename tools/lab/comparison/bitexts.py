@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.learning.kinds.pairs import read_links
+from hierogram.daemon.learning.kinds.pairs import parse_alignments
 from hierogram.samplers.counts.texts import spellings
 from hierogram.samplers.forests.forest import Bitext
 from hierogram.samplers.grammar.rules import escape_terminal
@@ -45,7 +45,7 @@ class SymbolNumbering(Numbering):
 
 def to_bitext(rows: Sequence[PairRow], source: Numbering, target: Numbering) -> Bitext:
     """Return the bitext of stored pairs."""
-    link_source, link_target, link_offset = read_links([row.alignment for row in rows])
+    link_source, link_target, link_offset = parse_alignments([row.alignment for row in rows])
     return Bitext(
         *source.flat(row.source for row in rows),
         *target.flat(row.target for row in rows),

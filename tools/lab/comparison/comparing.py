@@ -12,8 +12,8 @@ from hierogram.daemon.exports.filters import ADJACENT
 from hierogram.daemon.exports.loading import load_pair_uses
 from hierogram.daemon.exports.options import MIN_EXPECTED
 from hierogram.daemon.exports.scratch import load_rules, scratch
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.daemon.text.pipeline import Languages
-from hierogram.daemon.text.reading import Input
 from hierogram.daemon.text.validation import LineColumns
 from hierogram.samplers.grammar.kinds import LINKS, find_grammar_kind
 from hierogram.samplers.grammar.numbers import ONE_USE
@@ -32,10 +32,10 @@ def sentence(line: bytes) -> str:
     return " ".join(token for token in line.decode(errors="replace").replace("\t", " ").split(" ") if token)
 
 
-_COLUMNS = ("numbers", "sources", "targets", "alignments", "ids", "lines")
+_COLUMNS = ("line_numbers", "sources", "targets", "alignments", "external_ids", "lines")
 
 
-class HeldOutInput(Input):
+class HeldOutInput(PairFiles):
     """Input files without every `every`-th line, whose nonempty source sides are added to `held_out`."""
 
     def __init__(self, paths: Sequence[str], every: int) -> None:
@@ -46,8 +46,8 @@ class HeldOutInput(Input):
     def line_chunks(self, languages: Languages | None = None) -> Iterator[LineColumns]:
         """Yield chunks of the lines that are not held out."""
         for fields in super().line_chunks(languages):
-            training_lines = [k for k, number in enumerate(fields.numbers) if number % self._every]
-            omitted = set(range(len(fields.numbers))).difference(training_lines)
+            training_lines = [k for k, number in enumerate(fields.line_numbers) if number % self._every]
+            omitted = set(range(len(fields.line_numbers))).difference(training_lines)
             self.held_out += [text for k in sorted(omitted) if (text := sentence(fields.sources[k]))]
             columns = {name: getattr(fields, name) for name in _COLUMNS}
             columns = {name: column and [column[k] for k in training_lines] for name, column in columns.items()}

@@ -15,7 +15,7 @@ from sqlalchemy import text
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.samplers.grammar.columns import join_texts
 from hierogram.samplers.grammar.rules import Rule, escape_terminal
 from hierogram.storage.database.connection import make_engine, parse_url
@@ -115,7 +115,7 @@ def generate(url: str, corpus: Corpus) -> Figures:
     rules = list(counts.items())[: corpus.rules]
     draw.shuffle(rules)
     with open_store(url, create=True) as store:
-        with temporary_folder() as folder, Input(corpus.files(folder)) as source:
+        with temporary_folder() as folder, PairFiles(corpus.files(folder)) as source:
             ingest(store, source)
         for first in range(0, len(rules), _RULES_PER_COMMIT):
             batch = []

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.learning.kinds.kind import PairSchedule
 from hierogram.daemon.learning.kinds.pairs import load_pairs, longest_rule
-from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.daemon.text.validation import DuplicateCounter, validate
 from hierogram.samplers.counts.chain import ChainState, SweepInfo, log_likelihood
 from hierogram.samplers.counts.deltas import count_rules
@@ -43,7 +43,7 @@ def read_rows(corpus: Corpus) -> list[PairRow]:
     """Return the valid lines of a corpus, up to `corpus.pairs`, as rows of waiting pairs."""
     rows: list[PairRow] = []
     repeats = DuplicateCounter()
-    with Input(corpus.paths) as opened:
+    with PairFiles(corpus.paths) as opened:
         for fields in opened.line_chunks():
             pairs, _ = validate(fields, SETTINGS.max_tokens, repeats)
             for source, target, alignment in zip(pairs.sources, pairs.targets, pairs.alignments, strict=True):

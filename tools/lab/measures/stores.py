@@ -8,7 +8,7 @@ from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.learning.learner import Learner, LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.storage.store import Store, open_store
 from hierogram.tools.lab.measures.results import Corpus, Figures, temporary_folder, time_call
 
@@ -17,7 +17,7 @@ _REOPENED = 1_000
 
 
 def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
-    with Input(paths) as source:
+    with PairFiles(paths) as source:
         seconds, done = time_call(lambda: ingest(store, source))
         return done.totals.accepted, seconds
 

@@ -19,7 +19,7 @@ import typer
 from hierogram.daemon.cli.common import plural, print_note, print_table
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.learning.alignment.aligning import AlignedCorpus, align_sides, corpus_options
-from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.daemon.learning.alignment.options import AlignOptions
 from hierogram.daemon.learning.stored_links import words_and_stems
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.samplers.alignment.bitext import read_side

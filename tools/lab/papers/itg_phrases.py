@@ -20,7 +20,7 @@ from hierogram.daemon.learning.learner import LearnOptions
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.progress import progress
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.samplers.grammar.settings import ITG
 from hierogram.storage.options import Option
 from hierogram.storage.records.grammar import CountKind
@@ -63,7 +63,7 @@ def learn_grammar(experiment: Experiment, max_words: int, phrase_options: Phrase
         database.unlink(missing_ok=True)
         url = f"sqlite:///{database.absolute()}"
         with open_store(url, create=True, settings=Settings(grammar=ITG, phrase_words=max_words)) as store:
-            with Input(experiment.parts.files) as source:
+            with PairFiles(experiment.parts.files) as source:
                 ingest(store, source)
             with progress(f"learn, {system.name}", "pairs") as bar:
                 options = LearnOptions(threads=1, report=lambda now: bar.update(now.done, now.total, now.done))

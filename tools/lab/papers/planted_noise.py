@@ -21,7 +21,7 @@ from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.progress import progress
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.lines import read_sentences, write_lines
-from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.samplers.alignment.models.itg import words_of_pair
 from hierogram.samplers.itg.model import train_model1
 from hierogram.storage.store import open_store
@@ -145,7 +145,7 @@ def learn_store(planted: Planted, folder: Path) -> str:
         write_lines(Path(files[-1]), map(" ".join, side))
     url = f"sqlite:///{folder / 'noise.db'}"
     with open_store(url, create=True) as store:
-        with Input(files) as opened:
+        with PairFiles(files) as opened:
             ingest(store, opened)
         align_pending(store)
         learn(store)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.cli.flags import with_options
 from hierogram.daemon.learning.alignment.aligning import AlignedCorpus, align
-from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.daemon.learning.alignment.options import AlignOptions
 from hierogram.daemon.text.lines import write_lines
 from hierogram.samplers.alignment.bitext import Side, read_side
 from hierogram.samplers.alignment.marginals import LinkSamples, decode_links

@@ -19,14 +19,15 @@ from hierogram.daemon.exports.options import MIN_EXPECTED, ExportOptions
 from hierogram.daemon.exports.scratch import load_rules, scratch
 from hierogram.daemon.files import open_output
 from hierogram.daemon.learning.alignment.aligning import align
-from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.daemon.learning.alignment.options import AlignOptions
 from hierogram.daemon.learning.kinds.pairs import LoadedPairs
-from hierogram.daemon.learning.learner import Learner, LearnOptions, ResidentBatch, holding_lease, read_batches
+from hierogram.daemon.learning.learner import Learner, LearnOptions, ResidentBatch, read_batches
 from hierogram.daemon.learning.learning import ALIGNED_STATES, learn
+from hierogram.daemon.learning.lease import holding_lease
 from hierogram.daemon.progress import progress
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.lines import read_sentences, write_lines
-from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.samplers.alignment.options import GDFA
 from hierogram.samplers.forests.averages import add_trees
 from hierogram.samplers.grammar.settings import DIRICHLET, PAPER, PITMAN_YOR, QUICK, STRATIFIED
@@ -215,7 +216,7 @@ def ensure_store(folder: Path, name: str, files: Sequence[str], threads: int, se
         seed=seed,
     )
     with open_store(f"sqlite:///{new.absolute()}", create=True, settings=settings) as store:
-        with Input(list(files)) as source:
+        with PairFiles(list(files)) as source:
             ingest(store, source)
         with progress(f"learn, {name}", "pairs") as bar:
             options = LearnOptions(threads, lambda now: bar.update(now.done, now.total, now.done))

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from hierogram.daemon.exceptions import ExportError, InputError
 from hierogram.daemon.files import CompressedFile, atomic_write, open_output
 from hierogram.daemon.progress import Progress
-from hierogram.daemon.text.lines import STANDARD_INPUT, LineFile, open_lines
+from hierogram.daemon.shared_options import STANDARD_STREAM
+from hierogram.daemon.text.lines import LineFile, open_lines
 from hierogram.daemon.text.rejections import MAX_LINE_BYTES
 from hierogram.samplers.language_models import lines as parsing
 from hierogram.samplers.language_models.building import MAX_ORDER, ModelBuilder
@@ -361,7 +362,7 @@ _TYPES = {"unigrams": UNIGRAM, "ngrams": NGRAM, "states": STATE}
 
 def open_language_model(path: str, bar: Progress) -> ModelWithVocabulary:
     """Open a model in the binary format, or an ARPA file or standard input (`-`). Raises `InputError`."""
-    if path == STANDARD_INPUT or not has_kind(path, _KIND):
+    if path == STANDARD_STREAM or not has_kind(path, _KIND):
         return read_arpa(path, bar)
     values, arrays = read_arrays(path, _KIND, _VERSION)
     if any(arrays[name].dtype != dtype for name, dtype in _TYPES.items()):

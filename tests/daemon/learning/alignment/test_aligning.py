@@ -11,7 +11,7 @@ from tests.daemon.conftest import Run
 from tests.daemon.learning.alignment.languages import invented_corpus
 
 from hierogram.daemon.learning.alignment.aligning import align, corpus_options
-from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.daemon.learning.alignment.options import AlignOptions
 from hierogram.samplers.alignment.models.registry import MODELS
 from hierogram.tools.alignment_scores import GoldLinks, evaluate
 

@@ -6,7 +6,7 @@ from tests.daemon.learning.alignment.languages import invented_corpus
 
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.aligning import align
-from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.daemon.learning.alignment.options import AlignOptions
 from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.alignment.marginals import LinkSamples, decode_links
 from hierogram.samplers.alignment.models import registry

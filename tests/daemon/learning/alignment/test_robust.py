@@ -8,8 +8,8 @@ import pytest
 from tests.daemon.conftest import Run
 from tests.daemon.learning.alignment.languages import invented_corpus
 
-from hierogram.daemon.learning.alignment.aligning import align, assign_roles, select_pairs
-from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.daemon.learning.alignment.aligning import align, assign_roles, select_sentences
+from hierogram.daemon.learning.alignment.options import AlignOptions
 from hierogram.samplers.alignment.bitext import read_side
 from hierogram.storage.records.pairs import parse_links
 from hierogram.tools.alignment_scores import GoldLinks, evaluate
@@ -54,10 +54,10 @@ def test_copies_of_a_pair_count_less_than_linearly() -> None:
 
 def test_selected_pairs_have_only_their_own_words() -> None:
     side = read_side(["a b", "", "c", "d a"])
-    some = select_pairs(side, np.array([0, 3]))
+    some = select_sentences(side, np.array([0, 3]))
     assert [side.vocabulary[word] for word in some.words] == ["a", "b", "d", "a"]
     assert some.offset.tolist() == [0, 2, 4]
-    assert select_pairs(side, np.arange(4)) is side
+    assert select_sentences(side, np.arange(4)) is side
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tests.storage.building import aligner_counts
 
 from hierogram.daemon.learning.alignment.aligning import align_sides, corpus_options
 from hierogram.daemon.learning.alignment.incremental import IncrementalAligner, align_pending
-from hierogram.daemon.learning.alignment.requests import AlignOptions
+from hierogram.daemon.learning.alignment.options import AlignOptions
 from hierogram.daemon.learning.stored_links import (
     LinkedTexts,
     NamedCounts,

@@ -6,7 +6,7 @@ from tests.daemon.parts import VERSES, segmented_word
 from tests.daemon.web.conftest import Connect, FakeService
 
 import hierogram as hg
-from hierogram.daemon.text.segments import WordView
+from hierogram.daemon.text.word_view import WordView
 from hierogram.storage.records.parts import PART_MARK, index_words, join_parts
 
 pytestmark = pytest.mark.database("sqlite")

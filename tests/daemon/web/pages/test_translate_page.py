@@ -13,7 +13,7 @@ from tests.daemon.web.conftest import Connect, FakeService
 from hierogram.daemon.configuration import HttpConfiguration
 from hierogram.daemon.learning.learning import learn
 from hierogram.daemon.text.ingest import ingest
-from hierogram.daemon.text.reading import Input
+from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.daemon.web.application import build_browser
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.store import Store, open_store
@@ -89,7 +89,10 @@ def test_a_form_of_another_site_corrects_nothing(learned: Store, learned_client:
 
 def test_a_tokenizing_store_accepts_corrections_as_text(connect: Connect, corpus: Path, tmp_path: Path) -> None:
     settings = replace(QUICK, languages=("fr", "en"), tokenize=True)
-    with open_store(str(tmp_path / "s.db"), create=True, settings=settings) as store, Input([str(corpus)]) as source:
+    with (
+        open_store(str(tmp_path / "s.db"), create=True, settings=settings) as store,
+        PairFiles([str(corpus)]) as source,
+    ):
         ingest(store, source)
         learn(store, sweeps=2)
         client = connect(FakeService(store))
@@ -103,7 +106,7 @@ def test_a_tokenizing_store_finds_words_in_raw_text(connect: Connect, tmp_path: 
     lines = "l' eau ||| the water ||| 0-1 1-1\nne pas . ||| didn 't . ||| 0-0 0-1 1-0 1-1 2-2\n"
     (tmp_path / "lines").write_text(lines * 3)
     with open_store(str(tmp_path / "s.db"), create=True, settings=settings) as store:
-        with Input([str(tmp_path / "lines")]) as source:
+        with PairFiles([str(tmp_path / "lines")]) as source:
             ingest(store, source)
         learn(store, sweeps=2)
         client = connect(FakeService(store))

@@ -19,7 +19,7 @@ DIRECTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class AlignOptions:
-    """Options of word alignment."""
+    """Options of word alignment, as requested by users. Defaults of None depend on model and corpus."""
 
     model: Annotated[
         str, Option("Alignment model", values={model.name: model.summary for model in ALL_MODELS.values()})
