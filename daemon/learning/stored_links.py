@@ -193,7 +193,7 @@ class LinkedTexts(NamedTuple):
 
         def count(direction: Direction, direction_links: NDArray[np.int16]) -> PriorCounts:
             words = len(direction.conditioning.vocabulary)
-            return count_direction_links(direction.sides, direction_links, weights, words)
+            return count_direction_links(direction.bitext, direction_links, weights, words)
 
         return [list(map(count, both, links)) for both in self.directions]
 
@@ -206,7 +206,7 @@ class LinkedTexts(NamedTuple):
         columns = []
         for direction, direction_links in zip(self.directions[0], links, strict=True):
             content = direction_links.astype(_LINK_DTYPE).tobytes()
-            bounds = (2 * direction.sides.emitted_offset).tolist()
+            bounds = (2 * direction.bitext.emitted_offset).tolist()
             columns.append([content[start:stop] for start, stop in pairwise(bounds)])
         return list(zip(columns[0], columns[1], strict=True))
 

@@ -1,4 +1,7 @@
-"""Parallel text as word numbers. The aligner models how conditioning words generate the emitted words."""
+"""Parallel text as word numbers.
+
+An aligner of one direction models how the words of the conditioning sentence generate those of the emitted sentence.
+"""
 
 from array import array
 from collections.abc import Iterable
@@ -22,8 +25,8 @@ class Side(NamedTuple):
     vocabulary: tuple[str, ...]
 
 
-class Sides(NamedTuple):
-    """Word numbers of P sentence pairs, with N emitted and M conditioning words."""
+class Bitext(NamedTuple):
+    """Word numbers of P pairs for kernels, with N emitted and M conditioning words."""
 
     # int32[N], int64[P + 1]: emitted words of all pairs, and index of the first emitted word of each pair.
     emitted: NDArray[np.int32]
@@ -49,11 +52,11 @@ class Sides(NamedTuple):
 
 
 _MAX_FOLDED_BYTES = 1024
-"""Maximum size of a lower-cased word in bytes, as in stores."""
+"""Maximum size of a lower-cased word in bytes. Stores have the same limit."""
 
 
 def split_tokens(sentence: str) -> list[str]:
-    """Split a sentence at spaces and tabs only, and remove carriage returns at its end."""
+    """Split a sentence at spaces and tabs only, after removing carriage returns at its end."""
     if "\t" in sentence or "\r" in sentence:
         sentence = sentence.rstrip("\r").replace("\t", " ")
     words = sentence.split(" ")
@@ -67,7 +70,7 @@ def fold(word: str) -> str:
 
 
 def read_side(sentences: Iterable[str]) -> Side:
-    """Encode words as numbers. Raises `AlignmentInputError` for sentences of over `MAX_WORDS` words."""
+    """Lowercase and number all words. Raises `AlignmentInputError` for over `MAX_WORDS` words."""
     numbers = numbering()
     words, offset = array("i"), array("q", [0])
     for number, sentence in enumerate(sentences, 1):
@@ -80,14 +83,14 @@ def read_side(sentences: Iterable[str]) -> Side:
 
 
 _WORDS_AT_ONCE = 1_000_000
-STEM = 4
-"""Length of a stem in letters. A shorter word is its own stem."""
+STEM_LETTERS = 4
+"""A stem is the first letters of a word, or the whole word if it is shorter."""
 
 
 def stem_side(side: Side) -> Side:
-    """Return the side with each word replaced by its stem."""
+    """Return the side with each word replaced by its stem, which has a number in a new vocabulary."""
     numbers = numbering()
-    stem_of_word = np.array([numbers[word[:STEM]] for word in side.vocabulary], np.int32)
+    stem_of_word = np.array([numbers[word[:STEM_LETTERS]] for word in side.vocabulary], np.int32)
     words = np.empty_like(side.words)
     # numpy copies indices to 64 bits, so save memory by looking up a part of the words at a time.
     for first in range(0, len(words), _WORDS_AT_ONCE):
@@ -97,11 +100,16 @@ def stem_side(side: Side) -> Side:
 
 
 class Direction(NamedTuple):
-    """One direction of a corpus: both sides, and `sides` with their words for the kernels."""
+    """Both sides of a corpus, and which of them is emitted."""
 
-    sides: Sides
     emitted: Side
     conditioning: Side
+
+    @property
+    def bitext(self) -> Bitext:
+        """Word numbers of both sides, without vocabularies."""
+        emitted, conditioning = self
+        return Bitext(emitted.words, emitted.offset, conditioning.words, conditioning.offset)
 
 
 def make_direction(emitted: Side, conditioning: Side) -> Direction:
@@ -111,12 +119,11 @@ def make_direction(emitted: Side, conditioning: Side) -> Direction:
             f"one side has {len(emitted.offset) - 1:,} lines, the other {len(conditioning.offset) - 1:,}: sentences "
             "and translations must be aligned line by line"
         )
-    sides = Sides(emitted.words, emitted.offset, conditioning.words, conditioning.offset)
-    return Direction(sides, emitted, conditioning)
+    return Direction(emitted, conditioning)
 
 
 def number_bigrams(emitted: Side) -> tuple[NDArray[np.int32], int]:
-    """Return bigram numbers by end position, int32[N], and the number of distinct bigrams."""
+    """Return the bigram number at each end position, int32[N], and the number of distinct bigrams."""
     before = np.roll(emitted.words, 1).astype(np.int64)
     before[emitted.offset[:-1][np.diff(emitted.offset) > 0]] = len(emitted.vocabulary)
     distinct, numbers = np.unique(before << 32 | emitted.words, return_inverse=True)

@@ -1,7 +1,9 @@
 """Sparse counts of linked word pairs: a hash table with open addressing.
 
-A word pair has a row if it is linked somewhere or favored by the prior. A Bloom filter that fits the processor's cache
-rules out most pairs without a row.
+A *word pair* is a conditioning word and an emitted word. It has a row if it is linked somewhere or has a prior. A Bloom
+filter that fits the processor's cache rules out most word pairs without a row.
+
+Kernels cannot enlarge the table. They check `has_room` before they add rows, and return to the caller if it is false.
 """
 
 from typing import NamedTuple
@@ -14,12 +16,16 @@ from hierogram.samplers.compiled.probing import close_gap, probe
 from hierogram.samplers.compiled.streams import GOLDEN
 
 ROW = np.dtype([("key", np.uint64), ("count", np.int32), ("prior", np.float32)])
-"""Row of a word pair: `key` (0 if free), `count` of links, and `prior` beyond the symmetric prior."""
+"""Row of a word pair.
 
-CONDITIONING = np.dtype([("links", np.int64), ("prior", np.float64)])
-"""Counts of a conditioning word: `links`, and `prior`, the sum of prior counts of all emitted words."""
+`key`: see `pair_key`, 0 if the row is free. `count`: number of links. `prior`: prior count in addition to the symmetric
+prior, which all word pairs have.
+"""
 
-TAKEN, SHIFT = 0, 1
+TOTALS = np.dtype([("links", np.int64), ("prior", np.float64)])
+"""Totals of a conditioning word over all emitted words: number of `links`, and sum of prior counts."""
+
+USED, SHIFT = 0, 1
 """Indices into `WordPairs.registers`."""
 
 _SMALLEST = 1 << 10
@@ -41,9 +47,9 @@ class WordPairs(NamedTuple):
 
 
 @njit_inline
-def pair_key(conditioning, emitted):
+def pair_key(conditioning_word, emitted_word):
     """Return the key of a word pair, which is never 0."""
-    return np.uint64(conditioning + 1) << _32 | np.uint64(emitted)
+    return np.uint64(conditioning_word + 1) << _32 | np.uint64(emitted_word)
 
 
 @njit_inline
@@ -54,7 +60,7 @@ def _home_row(key, shift):
 
 @njit_inline
 def may_have_row(filter_bytes, hashed, shift):
-    """Return 1 if a pair may have a row, otherwise 0. `hashed` is the key of the pair times `GOLDEN`."""
+    """Return 0 if a word pair has no row, 1 if it may have one. `hashed` is its key times `GOLDEN`."""
     bit = (hashed >> (np.uint64(shift) - _BITS)) & _IN_BYTE
     return (np.uint64(filter_bytes[hashed >> np.uint64(shift)]) >> bit) & _ONE
 
@@ -77,13 +83,13 @@ def find_pair(rows, shift, key):
 
 
 @njit_inline
-def take_row(pairs, row, key):
+def assign_row(pairs, row, key):
     """Assign a free row to the key, or do nothing if the row already has the key."""
     if pairs.rows[row]["key"] == _FREE:
         pairs.rows[row]["key"] = key
         pairs.rows[row]["count"] = 0
         pairs.rows[row]["prior"] = 0.0
-        pairs.registers[TAKEN] += 1
+        pairs.registers[USED] += 1
         shift = pairs.registers[SHIFT]
         pairs.filter_bytes[_home_row(key, shift)] |= _filter_bit(key, shift)
 
@@ -106,7 +112,7 @@ def _free_row(pairs, row):
     begin = _home_row(pairs.rows[row]["key"], shift)
     hole = close_gap(np.uint64(row), mask, _home_of, _move, pairs)
     pairs.rows[hole]["key"] = _FREE
-    pairs.registers[TAKEN] -= 1
+    pairs.registers[USED] -= 1
     # Recompute the filter byte, because other pairs whose search starts at the same row may share the bit.
     filter_bytes = np.uint8(0)
     at = begin
@@ -120,34 +126,35 @@ def _free_row(pairs, row):
 
 @njit_inline
 def copy_pairs(pairs, to):
-    """Copy the table into `to`, a table of the same capacity."""
+    """Copy the table into `to`, which must have the same capacity."""
     for row in range(len(pairs.rows)):
         to.rows[row] = pairs.rows[row]
         to.filter_bytes[row] = pairs.filter_bytes[row]
-    to.registers[TAKEN] = pairs.registers[TAKEN]
+    to.registers[USED] = pairs.registers[USED]
 
 
 @njit_inline
 def has_room(pairs, extra):
     """Check if `extra` rows fit within a load factor of 3/4."""
-    return 4 * (pairs.registers[TAKEN] + extra) <= 3 * len(pairs.rows)
+    return 4 * (pairs.registers[USED] + extra) <= 3 * len(pairs.rows)
 
 
 @njit_inline
-def link_pair(pairs, conditioning, conditioning_word, key):
-    """Add a link of the word pair. The table must have room for a new row."""
+def link_pair(pairs, totals, conditioning_word, emitted_word):
+    """Add a link of a word pair. The table must have room for a new row."""
+    key = pair_key(conditioning_word, emitted_word)
     row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
-    take_row(pairs, row, key)
+    assign_row(pairs, row, key)
     pairs.rows[row]["count"] += 1
-    conditioning[conditioning_word]["links"] += 1
+    totals[conditioning_word]["links"] += 1
 
 
 @njit_inline
-def unlink_pair(pairs, conditioning, conditioning_word, key):
-    """Remove a link of the word pair. Returns its row, for `free_if_unused` if no new link follows."""
-    row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
+def unlink_pair(pairs, totals, conditioning_word, emitted_word):
+    """Remove a link of a word pair. Returns its row, for `free_if_unused` if no new link follows."""
+    row = find_pair(pairs.rows, pairs.registers[SHIFT], pair_key(conditioning_word, emitted_word))
     pairs.rows[row]["count"] -= 1
-    conditioning[conditioning_word]["links"] -= 1
+    totals[conditioning_word]["links"] -= 1
     return row
 
 
@@ -159,31 +166,44 @@ def free_if_unused(pairs, row):
 
 
 @njit_inline
-def conditioning_mass(conditioning, conditioning_word):
-    """Return the denominator of `lexical`: number of links of the conditioning word plus its prior."""
-    return conditioning[conditioning_word]["links"] + conditioning[conditioning_word]["prior"]
+def relink_pair(pairs, totals, row, old_word, new_word, emitted_word):
+    """Link an emitted word to `new_word`, after `unlink_pair` of `old_word` returned `row`."""
+    if new_word == old_word:
+        pairs.rows[row]["count"] += 1
+        totals[old_word]["links"] += 1
+    else:
+        free_if_unused(pairs, row)
+        link_pair(pairs, totals, new_word, emitted_word)
 
 
 @njit_inline
-def known_weight(pairs, key):
-    """Return the number of links of the word pair plus its `ROW.prior`, or 0 for a pair without a row."""
+def total_mass(totals, conditioning_word):
+    """Return the denominator of `lexical`: the number of links of the conditioning word plus its prior."""
+    return totals[conditioning_word]["links"] + totals[conditioning_word]["prior"]
+
+
+@njit_inline
+def unfiltered_weight(pairs, conditioning_word, emitted_word):
+    """Return the number of links of a word pair plus the prior in its row, or 0 if it has no row."""
+    key = pair_key(conditioning_word, emitted_word)
     row = pairs.rows[find_pair(pairs.rows, pairs.registers[SHIFT], key)]
     # If the pair has no row, this row is free and its key differs. Multiply by the comparison to avoid a branch.
     return np.float64(row["key"] == key) * (row["count"] + np.float64(row["prior"]))
 
 
 @njit_inline
-def pair_weight(pairs, key):
-    """Return `known_weight`, but check the filter first, which is faster if most pairs have no row."""
-    if may_have_row(pairs.filter_bytes, key * GOLDEN, pairs.registers[SHIFT]) == 0:
+def pair_weight(pairs, conditioning_word, emitted_word):
+    """Return `unfiltered_weight`. Checks the filter first, which is faster if most pairs have no row."""
+    hashed = pair_key(conditioning_word, emitted_word) * GOLDEN
+    if may_have_row(pairs.filter_bytes, hashed, pairs.registers[SHIFT]) == 0:
         return 0.0
-    return known_weight(pairs, key)
+    return unfiltered_weight(pairs, conditioning_word, emitted_word)
 
 
 @njit_inline
-def lexical(pairs, conditioning, conditioning_word, key, symmetric):
-    """Return the predictive P(emitted word | conditioning word, links), linear [SA16 eqs. 2, 3, 5]."""
-    return (pair_weight(pairs, key) + symmetric) / conditioning_mass(conditioning, conditioning_word)
+def lexical(pairs, totals, conditioning_word, emitted_word, symmetric):
+    """Return the predictive P(emitted word | conditioning word), linear [SA16 eqs. 2, 3, 5]."""
+    return (pair_weight(pairs, conditioning_word, emitted_word) + symmetric) / total_mass(totals, conditioning_word)
 
 
 @njit
@@ -191,12 +211,12 @@ def _refill(old, pairs):
     for k in range(len(old)):
         if old[k]["key"] != _FREE:
             row = find_pair(pairs.rows, pairs.registers[SHIFT], old[k]["key"])
-            take_row(pairs, row, old[k]["key"])
+            assign_row(pairs, row, old[k]["key"])
             pairs.rows[row] = old[k]
 
 
 def empty_pairs(expected: int = 0) -> WordPairs:
-    """Return an empty table with capacity for `expected` word pairs."""
+    """Return an empty table with room for `expected` word pairs."""
     capacity = _SMALLEST
     while 3 * capacity < 4 * expected:
         capacity *= 2
@@ -206,13 +226,13 @@ def empty_pairs(expected: int = 0) -> WordPairs:
 
 def larger_pairs(pairs: WordPairs, extra: int = 0) -> WordPairs:
     """Return a copy with at least twice the capacity and room for `extra` more rows."""
-    return _resized(pairs, max(len(pairs.rows), int(pairs.registers[TAKEN]) + extra))
+    return _resized(pairs, max(len(pairs.rows), int(pairs.registers[USED]) + extra))
 
 
 def smaller_pairs(pairs: WordPairs) -> WordPairs:
-    """Return a smaller copy if possible and less than 1/8 of the rows are used, otherwise `pairs`."""
-    taken = int(pairs.registers[TAKEN])
-    return _resized(pairs, 2 * taken) if len(pairs.rows) > _SMALLEST and 8 * taken < len(pairs.rows) else pairs
+    """Return a smaller copy if less than 1/8 of the rows are used, otherwise, or if minimal, `pairs`."""
+    used = int(pairs.registers[USED])
+    return _resized(pairs, 2 * used) if len(pairs.rows) > _SMALLEST and 8 * used < len(pairs.rows) else pairs
 
 
 def _resized(pairs: WordPairs, expected: int) -> WordPairs:

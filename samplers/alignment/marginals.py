@@ -1,6 +1,7 @@
 """Posterior probabilities of sampled links, and decoding [SA16 §4.5].
 
-Both directions are combined by averaging their posteriors (Liang, Taskar & Klein 2006) or by symmetrization.
+Both directions are combined by averaging their posteriors (Liang, Taskar & Klein 2006) or by symmetrization. Arguments
+`marginals` and `decoded` for both directions are in the order forward (target words emitted), backward.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.bitext import Side, Sides
+from hierogram.samplers.alignment.bitext import Bitext, Side
 from hierogram.samplers.alignment.chain import UNLINKED
 from hierogram.samplers.alignment.options import EXPECTED, POSTERIOR, SYMMETRIZATIONS
 from hierogram.samplers.alignment.symmetrization import LinkList, allocate_links, symmetrize, trim
@@ -20,16 +21,17 @@ CELL = np.float32
 WHOLE = 65520
 """Integer that represents probability 1: divisible by 1 to 10, so shares of few samples are exact."""
 _MAX_ENTRIES = 8_000_000
+"""Maximum number of entries of a corpus with more than `_MIN_SLOTS` entries per emitted word."""
 _MIN_SLOTS, _MAX_SLOTS = 2, 8
 """Limits of the entries per emitted word. Larger corpora have sharper posteriors and need fewer."""
 _NEGLIGIBLE = 0.001
-"""Probabilities below this are dropped if a pair has more cells than entries."""
-_LIKELY = 0.5
-"""Decoding threshold of joint models."""
+"""If a pair has more cells than entries, lower probabilities are dropped."""
+_MIN_JOINT_POSTERIOR = 0.5
+"""Links of joint models are decoded above this posterior."""
 BESIDE_RATIO = 0.8
 """Ratio of `beside` to `likely` in `expected_thresholds`."""
-_STEPS = 1000
-"""Number of thresholds among which the expected F-score is maximized."""
+_THRESHOLDS = 1000
+"""Number of thresholds from 0 to 1 among which `expected_thresholds` chooses."""
 _MIN_LIKELY = 0.1
 """Minimum of `likely` in `expected_thresholds`."""
 
@@ -37,8 +39,9 @@ _MIN_LIKELY = 0.1
 class Marginals(NamedTuple):
     """Mean posteriors of links over samples, linear. Only the largest posteriors of each pair are stored.
 
-    `cells` is scratch memory for the posteriors of one pair. Each emitted word has a row: the probability of no link,
-    or of a collocation, which also has a link (bhmm-z), then the probability of a link to each conditioning position.
+    `cells` is scratch memory for the posteriors of one pair, by emitted position. For each emitted position it has the
+    probability of no link, then of a link to each conditioning position. In bhmm-z, whose words always have a link, the
+    first cell is the probability of a collocation instead.
     """
 
     # uint32[slots * N]: posteriors. The entries of a pair begin at `slots` times its first emitted position, and end
@@ -61,11 +64,11 @@ class DirectionLinks(NamedTuple):
     posterior: NDArray[np.float32]
 
 
-def empty_marginals(sides: Sides) -> Marginals:
+def empty_marginals(bitext: Bitext) -> Marginals:
     """Return marginals without samples."""
-    words = len(sides.emitted)
+    words = len(bitext.emitted)
     slots = min(max(_MAX_ENTRIES // max(words, 1), _MIN_SLOTS), _MAX_SLOTS)
-    largest = int((np.diff(sides.emitted_offset) * (np.diff(sides.conditioning_offset) + 1)).max(initial=0))
+    largest = int((np.diff(bitext.emitted_offset) * (np.diff(bitext.conditioning_offset) + 1)).max(initial=0))
     entries = np.zeros(slots * words, np.uint32)
     return Marginals(entries, np.zeros(1, np.int64), np.zeros(largest, CELL), np.zeros(largest, np.int32), slots)
 
@@ -88,16 +91,18 @@ def load_pair(emitted_offset, conditioning_offset, pair, factor, marginals):
 
 
 @njit_inline
-def load_sums(sides, pair, marginals):
+def load_sums(bitext, pair, marginals):
     """Set `cells` to a pair's posteriors, summed over all samples. Returns word counts like `load_pair`."""
-    return load_pair(sides.emitted_offset, sides.conditioning_offset, pair, np.float64(marginals.samples[0]), marginals)
+    return load_pair(
+        bitext.emitted_offset, bitext.conditioning_offset, pair, np.float64(marginals.samples[0]), marginals
+    )
 
 
 @njit
-def store_sums(sides, pair, samples, marginals):
-    """Store the means `cells` / `samples` of a pair, or only the largest means if not all fit."""
-    start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
-    size = (stop - start) * (sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair] + 1)
+def store_sums(bitext, pair, samples, marginals):
+    """Store the means `cells` / `samples` of a pair, or only the largest ones if not all fit."""
+    start, stop = bitext.emitted_offset[pair], bitext.emitted_offset[pair + 1]
+    size = (stop - start) * (bitext.conditioning_offset[pair + 1] - bitext.conditioning_offset[pair] + 1)
     first, end = marginals.slots * start, marginals.slots * stop
     lowest = CELL(samples * (_NEGLIGIBLE if size > end - first else 0.5 / WHOLE))
     kept = 0
@@ -128,40 +133,40 @@ def store_sums(sides, pair, samples, marginals):
 
 
 @njit
-def add_marginals(sides: Sides, total: Marginals, added: Marginals) -> None:
-    """Add the samples `added` of other chains to `total`. Rounding depends on the order of the additions."""
+def add_marginals(bitext: Bitext, total: Marginals, added: Marginals) -> None:
+    """Add the samples of other chains to `total`, in place. Rounding depends on the order of additions."""
     samples = total.samples[0] + added.samples[0]
-    for pair in range(len(sides.emitted_offset) - 1):
-        load_sums(sides, pair, total)
-        words, length = load_sums(sides, pair, added)
+    for pair in range(len(bitext.emitted_offset) - 1):
+        load_sums(bitext, pair, total)
+        words, length = load_sums(bitext, pair, added)
         for k in range(words * (length + 1)):
             total.cells[k] += added.cells[k]
-        store_sums(sides, pair, samples, total)
+        store_sums(bitext, pair, samples, total)
     total.samples[0] = samples
 
 
 @njit_inline
 def add_conditional(marginals, first, weight, number):
-    """Add the probabilities of `number` cells instead of a draw, to reduce variance (Rao-Blackwell)."""
+    """Add the probabilities of cells, given cumulative weights, instead of a draw (Rao-Blackwell)."""
     total, below = weight[number - 1], 0.0
     for k in range(number):
         marginals.cells[first + k] += CELL((weight[k] - below) / total)
         below = weight[k]
 
 
-def pair_posteriors(sides: Sides, pair: int, marginals: Marginals) -> NDArray[np.float32]:
-    """Return the link posteriors of a pair, float32[emitted words, conditioning words]."""
-    words, length = load_pair(sides.emitted_offset, sides.conditioning_offset, pair, 1.0, marginals)
+def pair_posteriors(bitext: Bitext, pair: int, marginals: Marginals) -> NDArray[np.float32]:
+    """Return the link posteriors of the pair with this index, float32[emitted words, conditioning words]."""
+    words, length = load_pair(bitext.emitted_offset, bitext.conditioning_offset, pair, 1.0, marginals)
     posteriors = marginals.cells[: words * (length + 1)].reshape(words, length + 1)
     return posteriors[:, 1:].copy()
 
 
 @njit
-def _decode(sides, marginals, by_half, links, posterior):
-    for pair in range(len(sides.emitted_offset) - 1):
-        _, length = load_pair(sides.emitted_offset, sides.conditioning_offset, pair, 1.0, marginals)
+def _decode(bitext, marginals, by_half, links, posterior):
+    for pair in range(len(bitext.emitted_offset) - 1):
+        _, length = load_pair(bitext.emitted_offset, bitext.conditioning_offset, pair, 1.0, marginals)
         row = 0
-        for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
+        for g in range(bitext.emitted_offset[pair], bitext.emitted_offset[pair + 1]):
             best = UNLINKED
             max_cell = np.float32(0.0)
             for i in range(length):
@@ -178,15 +183,11 @@ def _decode(sides, marginals, by_half, links, posterior):
             row += length + 1
 
 
-def decode(sides: Sides, marginals: Marginals, by_half: bool = False) -> DirectionLinks:
-    """Return the most probable link of each emitted word.
-
-    A word without stored posteriors of links is unlinked. `by_half`: other words are unlinked only with a probability
-    above 1/2.
-    """
-    links = np.zeros(len(sides.emitted), np.int16)
+def decode(bitext: Bitext, marginals: Marginals, by_half: bool = False) -> DirectionLinks:
+    """Return the best link of each word. `by_half`: words are unlinked only if it has probability > 1/2."""
+    links = np.zeros(len(bitext.emitted), np.int16)
     posterior = np.zeros(len(links), np.float32)
-    _decode(sides, marginals, by_half, links, posterior)
+    _decode(bitext, marginals, by_half, links, posterior)
     return DirectionLinks(links, posterior)
 
 
@@ -214,35 +215,35 @@ def _link_means(source_offset, target_offset, forward, backward, links, means):
 
 
 def mean_posterior(links: LinkList, source: Side, target: Side, marginals: Sequence[Marginals]) -> NDArray[np.float32]:
-    """Return the mean of both directions' posteriors for each link, float32[L]."""
+    """Return the mean of both directions' posteriors of each link, float32[L]."""
     means = np.zeros(len(links.source), np.float32)
     _link_means(source.offset, target.offset, marginals[0], marginals[1], links, means)
     return means
 
 
 class Thresholds(NamedTuple):
-    """Mean-posterior thresholds: `likely` for links, `beside` for adjacent links of unlinked words."""
+    """Minimum mean posteriors: `likely` for links, `beside` for adjacent links of unlinked words."""
 
     likely: float
     beside: float
 
 
-FIXED = Thresholds(likely=0.35, beside=0.2)
-"""Thresholds of stores. The best `likely` is half of the highest F-score [Lewis 1995]."""
+STORE_THRESHOLDS = Thresholds(likely=0.35, beside=0.2)
+"""Thresholds in stores. The best `likely` is half of the highest F-score [Lewis 1995]."""
 
 
 @njit_inline
-def _is_likely(work, height, width, s, t, likely):
-    return 0 <= s < height and 0 <= t < width and work.cells[s * width + t] > likely
+def _is_likely(grid, height, width, s, t, likely):
+    return 0 <= s < height and 0 <= t < width and grid.cells[s * width + t] > likely
 
 
 @njit_inline
-def _grows(work, height, width, s, t, likely, beside):
-    if work.cells[s * width + t] <= beside or not (work.source_free[s] or work.target_free[t]):
+def _is_beside(grid, height, width, s, t, likely, beside):
+    if grid.cells[s * width + t] <= beside or not (grid.source_free[s] or grid.target_free[t]):
         return False
-    if _is_likely(work, height, width, s - 1, t, likely) or _is_likely(work, height, width, s + 1, t, likely):
+    if _is_likely(grid, height, width, s - 1, t, likely) or _is_likely(grid, height, width, s + 1, t, likely):
         return True
-    return _is_likely(work, height, width, s, t - 1, likely) or _is_likely(work, height, width, s, t + 1, likely)
+    return _is_likely(grid, height, width, s, t - 1, likely) or _is_likely(grid, height, width, s, t + 1, likely)
 
 
 @njit
@@ -252,51 +253,53 @@ def _sum_by_mean(source_offset, target_offset, forward, backward, number, total)
         for s in range(height):
             for t in range(width):
                 mean = _mean_at(forward, backward, height, width, s, t)
-                step = min(np.int64(mean * _STEPS), _STEPS - 1)
+                step = min(np.int64(mean * _THRESHOLDS), _THRESHOLDS - 1)
                 number[step] += 1
                 total[step] += mean
 
 
 def expected_thresholds(source: Side, target: Side, marginals: Sequence[Marginals]) -> Thresholds:
-    """Return thresholds. `likely` >= `_MIN_LIKELY` maximizes the expected F-score of mean posteriors."""
-    number, total = np.zeros(_STEPS, np.int64), np.zeros(_STEPS)
+    """Return the thresholds with the highest expected F-score of links above `likely` >= `_MIN_LIKELY`."""
+    number, total = np.zeros(_THRESHOLDS, np.int64), np.zeros(_THRESHOLDS)
     _sum_by_mean(source.offset, target.offset, marginals[0], marginals[1], number, total)
-    min_step = round(_MIN_LIKELY * _STEPS)
+    min_step = round(_MIN_LIKELY * _THRESHOLDS)
     # Number of links above each threshold, and expected number of correct links among them.
     above, correct = np.cumsum(number[::-1])[::-1][min_step:], np.cumsum(total[::-1])[::-1][min_step:]
-    likely = (min_step + int(np.argmax(2 * correct / np.maximum(above + total.sum(), 1e-9)))) / _STEPS
+    likely = (min_step + int(np.argmax(2 * correct / np.maximum(above + total.sum(), 1e-9)))) / _THRESHOLDS
     return Thresholds(likely, BESIDE_RATIO * likely)
 
 
 @njit
-def _decode_mean(source_offset, target_offset, forward, backward, likely, beside, work, links):
+def _decode_mean(source_offset, target_offset, forward, backward, likely, beside, grid, links):
     written = 0
     for pair in range(len(source_offset) - 1):
         height, width = _load_both(source_offset, target_offset, pair, forward, backward)
-        work.source_free[:height] = 1
-        work.target_free[:width] = 1
+        grid.source_free[:height] = 1
+        grid.target_free[:width] = 1
         for s in range(height):
             for t in range(width):
-                work.cells[s * width + t] = _mean_at(forward, backward, height, width, s, t)
-                if _is_likely(work, height, width, s, t, likely):
-                    work.source_free[s] = 0
-                    work.target_free[t] = 0
+                grid.cells[s * width + t] = _mean_at(forward, backward, height, width, s, t)
+                if _is_likely(grid, height, width, s, t, likely):
+                    grid.source_free[s] = 0
+                    grid.target_free[t] = 0
         for s in range(height):
             for t in range(width):
-                is_linked = _is_likely(work, height, width, s, t, likely)
-                if is_linked or _grows(work, height, width, s, t, likely, beside):
+                is_linked = _is_likely(grid, height, width, s, t, likely)
+                if is_linked or _is_beside(grid, height, width, s, t, likely, beside):
                     links.source[written] = s
                     links.target[written] = t
                     written += 1
         links.offset[pair + 1] = written
 
 
-def decode_mean(source: Side, target: Side, marginals: Sequence[Marginals], thresholds: Thresholds = FIXED) -> LinkList:
-    """Decode mean posteriors: links above `likely`, and adjacent links of unlinked words above `beside`."""
+def decode_mean(
+    source: Side, target: Side, marginals: Sequence[Marginals], thresholds: Thresholds = STORE_THRESHOLDS
+) -> LinkList:
+    """Return the links whose mean posteriors pass the thresholds."""
     # The posteriors of a word sum to at most 1 in each direction, up to rounding. This bounds the number of links.
     max_links = int((len(source.words) + len(target.words)) / (1.9 * thresholds.beside)) + 1
-    links, work = allocate_links(max_links, source.offset, target.offset, np.float32)
-    _decode_mean(source.offset, target.offset, marginals[0], marginals[1], *thresholds, work, links)
+    links, grid = allocate_links(max_links, source.offset, target.offset, np.float32)
+    _decode_mean(source.offset, target.offset, marginals[0], marginals[1], *thresholds, grid, links)
     return trim(links)
 
 
@@ -310,8 +313,8 @@ def join_directions(
 ) -> LinkList:
     """Combine both directions. Raises `AlignmentInputError` for an unknown symmetrization.
 
-    `thresholds` apply to `EXPECTED` and by default maximize the expected F-score. `decoded` has the links of both
-    directions, which `EXPECTED` and `POSTERIOR` do not use.
+    `EXPECTED` and `POSTERIOR` use only `marginals`, other symmetrizations use only the links `decoded`. `thresholds`
+    apply to `EXPECTED`. By default they are `expected_thresholds`.
     """
     if symmetrization == EXPECTED:
         return decode_mean(source, target, marginals, thresholds or expected_thresholds(source, target, marginals))
@@ -324,11 +327,11 @@ def join_directions(
 
 
 class LinkSamples(NamedTuple):
-    """Sampled or expected link counts of all C cells (source, target) of the pairs, in row-major order."""
+    """Link counts of all C word pairs, row by row of each sentence pair: sampled or expected."""
 
     # float32[C]: number of samples in which the words are linked.
     links: NDArray[np.float32]
-    # float32[C]: number of samples with an implied link of an unlinked word (`itg.summaries.add_links`).
+    # float32[C]: number of samples in which the link of an unlinked word is implied (`itg.summaries.add_links`).
     implied: NDArray[np.float32]
     samples: int
 
@@ -337,15 +340,20 @@ class LinkSamples(NamedTuple):
         return LinkSamples(self.links + other.links, self.implied + other.implied, self.samples + other.samples)
 
 
+def _cell_layout(source: Side, target: Side) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the target length of each pair, and the index of its first cell in `LinkSamples`."""
+    widths = np.diff(target.offset)
+    return widths, np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(source.offset) * widths)])
+
+
 def decode_links(
     samples: LinkSamples, source: Side, target: Side, *, implied: bool
 ) -> tuple[LinkList, NDArray[np.float32]]:
-    """Return links with posteriors above 1/2, and the posteriors. `implied` includes implied links."""
+    """Return the links with posteriors above 1/2, and their posteriors. Implied links count if `implied`."""
     posterior = samples.links + samples.implied if implied else samples.links
     posterior = posterior / np.float32(max(samples.samples, 1))
-    heights, widths = np.diff(source.offset), np.diff(target.offset)
-    cell_offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(heights * widths)])
-    cells = np.flatnonzero(posterior > _LIKELY)
+    widths, cell_offset = _cell_layout(source, target)
+    cells = np.flatnonzero(posterior > _MIN_JOINT_POSTERIOR)
     pairs = np.searchsorted(cell_offset, cells, "right") - 1
     rows, columns = np.divmod(cells - cell_offset[pairs], np.maximum(widths[pairs], 1))
     offset = np.searchsorted(cells, cell_offset).astype(np.int64)
@@ -353,9 +361,8 @@ def decode_links(
 
 
 def link_posteriors(samples: LinkSamples, links: LinkList, source: Side, target: Side) -> NDArray[np.float32]:
-    """Return the posteriors of `links`, float32[L]. They include `samples.implied`."""
-    widths = np.diff(target.offset)
-    cell_offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.diff(source.offset) * widths)])
+    """Return the posteriors of `links`, float32[L], including implied links."""
+    widths, cell_offset = _cell_layout(source, target)
     pairs = np.repeat(np.arange(len(widths)), np.diff(links.offset))
     cells = cell_offset[pairs] + links.source.astype(np.int64) * widths[pairs] + links.target
     posterior: NDArray[np.float32] = (samples.links + samples.implied)[cells] / np.float32(max(samples.samples, 1))

@@ -1,57 +1,60 @@
-"""Initial links of HMM chains: random (bhmm-f), or Viterbi links of Model 1 after EM (bhmm, bhmm-z)."""
+"""Initial links of HMM chains: random (bhmm-f), or Viterbi links of IBM Model 1 (bhmm, bhmm-z)."""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.bitext import Sides
+from hierogram.samplers.alignment.bitext import Bitext
 from hierogram.samplers.alignment.chain import UNLINKED, conditioning_word
 from hierogram.samplers.alignment.counts import (
     SHIFT,
+    assign_row,
     empty_pairs,
     find_pair,
     has_room,
     larger_pairs,
     pair_key,
-    take_row,
 )
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 
 ITERATIONS = 5
+"""Number of EM iterations of Model 1."""
 
 
 @njit_inline
-def _find_row(sides, pair, k, g, total, pairs):
-    """Return conditioning word k of a pair (-1: the empty word), and its row with emitted word g."""
-    word = conditioning_word(sides, sides.conditioning_offset[pair], k, total)
-    return word, find_pair(pairs.rows, pairs.registers[SHIFT], pair_key(word, sides.emitted[g]))
+def _find_row(bitext, pair, k, g, empty_word, pairs):
+    """Return the conditioning word at position k or `UNLINKED`, and its row with the emitted word at g."""
+    word = conditioning_word(bitext, bitext.conditioning_offset[pair], k, empty_word)
+    return word, find_pair(pairs.rows, pairs.registers[SHIFT], pair_key(word, bitext.emitted[g]))
 
 
 @njit
-def _add_pairs(first, sides, lowest, total, pairs):
+def _add_pairs(first, bitext, lowest, empty_word, pairs):
     """Add rows for co-occurring word pairs. Returns the pair that lacks room, or the number of pairs."""
-    for pair in range(first, len(sides.emitted_offset) - 1):
-        length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
-        for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
+    for pair in range(first, len(bitext.emitted_offset) - 1):
+        length = bitext.conditioning_offset[pair + 1] - bitext.conditioning_offset[pair]
+        for g in range(bitext.emitted_offset[pair], bitext.emitted_offset[pair + 1]):
             if not has_room(pairs, length + 1):
                 return pair
             for k in range(lowest, length):
-                word, row = _find_row(sides, pair, k, g, total, pairs)
-                take_row(pairs, row, pair_key(word, sides.emitted[g]))
-    return len(sides.emitted_offset) - 1
+                word, row = _find_row(bitext, pair, k, g, empty_word, pairs)
+                assign_row(pairs, row, pair_key(word, bitext.emitted[g]))
+    return len(bitext.emitted_offset) - 1
 
 
 @njit
-def _iterate(sides, lowest, pairs, p, expected, total):
+def _iterate(bitext, lowest, pairs, p, expected, total):
+    """Run one EM iteration on the linear probability `p` of each row. `expected` must be 0."""
+    empty_word = len(total) - 1
     total[:] = 0.0
-    for pair in range(len(sides.emitted_offset) - 1):
-        length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
-        for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
+    for pair in range(len(bitext.emitted_offset) - 1):
+        length = bitext.conditioning_offset[pair + 1] - bitext.conditioning_offset[pair]
+        for g in range(bitext.emitted_offset[pair], bitext.emitted_offset[pair + 1]):
             mass = 0.0
             for k in range(lowest, length):
-                mass += p[_find_row(sides, pair, k, g, total, pairs)[1]]
+                mass += p[_find_row(bitext, pair, k, g, empty_word, pairs)[1]]
             for k in range(lowest, length):
-                word, row = _find_row(sides, pair, k, g, total, pairs)
+                word, row = _find_row(bitext, pair, k, g, empty_word, pairs)
                 share = p[row] / mass
                 expected[row] += np.float32(share)
                 total[word] += share
@@ -63,26 +66,26 @@ def _iterate(sides, lowest, pairs, p, expected, total):
 
 
 @njit
-def _best_links(sides, lowest, pairs, p, total, links):
-    for pair in range(len(sides.emitted_offset) - 1):
-        length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
-        for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
+def _best_links(bitext, lowest, pairs, p, empty_word, links):
+    for pair in range(len(bitext.emitted_offset) - 1):
+        length = bitext.conditioning_offset[pair + 1] - bitext.conditioning_offset[pair]
+        for g in range(bitext.emitted_offset[pair], bitext.emitted_offset[pair + 1]):
             best, best_probability = UNLINKED, -1.0
             for k in range(lowest, length):
-                row = _find_row(sides, pair, k, g, total, pairs)[1]
+                row = _find_row(bitext, pair, k, g, empty_word, pairs)[1]
                 if p[row] > best_probability:
                     best, best_probability = k, p[row]
             links[g] = best
 
 
 @njit_allocating
-def random_links(sides, seed, unlinked):
+def random_links(bitext, seed, unlinked):
     """Draw links int16[N], `UNLINKED` with probability `unlinked` or if the other sentence is empty."""
-    links = np.zeros(len(sides.emitted), np.int16)
-    for pair in range(len(sides.emitted_offset) - 1):
-        length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
+    links = np.zeros(len(bitext.emitted), np.int16)
+    for pair in range(len(bitext.emitted_offset) - 1):
+        length = bitext.conditioning_offset[pair + 1] - bitext.conditioning_offset[pair]
         state = stream(seed, pair, 0)
-        for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
+        for g in range(bitext.emitted_offset[pair], bitext.emitted_offset[pair + 1]):
             state = advance(state)
             u = uniform(state)
             if u < unlinked or length == 0:
@@ -92,17 +95,18 @@ def random_links(sides, seed, unlinked):
     return links
 
 
-def model1_links(sides: Sides, conditioning_vocabulary: int, with_empty_word: bool = True) -> NDArray[np.int16]:
+def model1_links(bitext: Bitext, conditioning_vocabulary: int, with_empty_word: bool = True) -> NDArray[np.int16]:
     """Return the Viterbi links of Model 1, int16[N]. Links to the empty word are `UNLINKED`."""
     lowest = UNLINKED if with_empty_word else 0
-    # The last conditioning word is the empty word.
-    total = np.zeros(conditioning_vocabulary + 1)
+    # The empty word follows the other conditioning words.
+    empty_word = conditioning_vocabulary
     position, pairs = 0, empty_pairs()
-    while (position := _add_pairs(position, sides, lowest, total, pairs)) < sides.pairs:
-        pairs = larger_pairs(pairs, sides.longest_conditioning + 1)
+    while (position := _add_pairs(position, bitext, lowest, empty_word, pairs)) < bitext.pairs:
+        pairs = larger_pairs(pairs, bitext.longest_conditioning + 1)
     p, expected = np.ones(len(pairs.rows), np.float32), np.zeros(len(pairs.rows), np.float32)
+    total = np.zeros(empty_word + 1)
     for _ in range(ITERATIONS):
-        _iterate(sides, lowest, pairs, p, expected, total)
-    links = np.zeros(len(sides.emitted), np.int16)
-    _best_links(sides, lowest, pairs, p, total, links)
+        _iterate(bitext, lowest, pairs, p, expected, total)
+    links = np.zeros(len(bitext.emitted), np.int16)
+    _best_links(bitext, lowest, pairs, p, empty_word, links)
     return links

@@ -15,13 +15,13 @@ SYMMETRIZATIONS = {
     "gdf": "grow-diag-final",
     GDFA: "grow-diag-final-and",
 }
-"""Symmetrizations and their meanings. All methods but the first two are from Koehn et al. (2003)."""
+"""Symmetrizations, with texts for help. All but the first two are from Koehn et al. (2003)."""
 
 
 class AlignmentPlan(NamedTuple):
     """Plan of a sweep.
 
-    `sweep`: number from 1. `stage`: stage of the warm-up of bhmm-f, 3 after the warm-up. `sampled`: True if the link
+    `sweep`: number from 1. `stage`: stage 1 or 2 of the warm-up of bhmm-f, or 3 after it. `sampled`: True if the link
     posteriors of the sweep are added to the marginals.
     """
 
@@ -35,13 +35,13 @@ class AlignerOptions:
     """Options of an aligner run. Raises `AlignmentInputError` if out of range or no sweep is sampled.
 
     - `burn_in`, `thinning`: sweeps after `burn_in` are sampled if their number is a multiple of `thinning`.
-    - `lexical`, `jump`, `collocation`: strengths β, α, γ of Dirichlet priors.
-    - `fertility`: strength of the fertility priors.
+    - `lexical`, `jump`, `collocation`: strengths β, α, γ of the Dirichlet priors of [SA16].
+    - `fertility`: strength of the fertility priors (bhmm-f).
     - `similarity`: prior count of two words with the same spelling. Similar words get a part of it.
     - `warming`: for bhmm-f, number of sweeps in each of two stages: words only, then words and jumps. For bhmm, number
       of sweeps in which β and α fall to their final values.
     - `unlinked`: prior probability of an unlinked word (bhmm-f).
-    - `stems`: two of three chains use stems instead of words.
+    - `stems`: two of three chains use stems (`bitext.stem_side`) instead of words.
     """
 
     model: str

@@ -23,17 +23,17 @@ from hierogram.samplers.alignment.bitext import Direction
 from hierogram.samplers.alignment.counts import (
     SHIFT,
     WordPairs,
+    assign_row,
     empty_pairs,
     find_pair,
     has_room,
     larger_pairs,
     pair_key,
-    take_row,
 )
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
-_FIRST = "\u0370"
-"""First letter of a script other than Latin. Later Latin letters have LATIN in their names."""
+_FIRST_NOT_LATIN = "\u0370"
+"""First letter of a script other than Latin. Latin letters after it have LATIN in their names."""
 _NAME = re.compile(
     r"(?P<script>\S+) (?:\S+ )*?(?P<kind>LETTER|SYLLABLE|VOWEL SIGN|CHARACTER(?: SARA)?) "
     r"(?:(?:FINAL|SHORT|SMALL|FARSI|UKRAINIAN|BYELORUSSIAN-UKRAINIAN) )*(?P<sound>\S+)"
@@ -41,9 +41,9 @@ _NAME = re.compile(
 _WHOLE_SOUNDS = {"SYLLABLE", "VOWEL SIGN", "CHARACTER SARA", "HIRAGANA", "KATAKANA"}
 """Kinds and scripts of characters whose sound is a whole word of the name."""
 _VOWEL_MARKS = {"VOWEL SIGN", "CHARACTER SARA"}
-_WORDS = 1_000
+_SCRIPT_WORDS = 1_000
 """Number of words at the start of a vocabulary that determine its script."""
-_IRREGULAR = {
+_IRREGULAR_SOUNDS = {
     "GREEK RHO": "r",
     "CYRILLIC GHE": "g",
     "CYRILLIC IE": "e",
@@ -59,11 +59,12 @@ _IRREGULAR = {
     "CYRILLIC SOFT": "",
     "CYRILLIC HARD": "",
 }
+"""Sounds of letters that differ from the beginning of their names, by script and name."""
 
 
 def find_script(words: Sequence[str]) -> str:
-    """Return the script of most letters in the first words, or LATIN if they have no letters."""
-    letters = Counter(chain.from_iterable(words[:_WORDS]))
+    """Return the most frequent script of the letters in the first words, such as LATIN, the default."""
+    letters = Counter(chain.from_iterable(words[:_SCRIPT_WORDS]))
     scripts = Counter[str]()
     for letter, number in letters.items():
         if letter.isalpha():
@@ -73,7 +74,7 @@ def find_script(words: Sequence[str]) -> str:
 
 def romanize(word: str) -> str:
     """Romanize letters and digits of other scripts, dropping marks. Chinese characters are unchanged."""
-    if max(word, default="") < _FIRST:
+    if max(word, default="") < _FIRST_NOT_LATIN:
         return word
     # Keep a word without any sound, such as a soft sign alone, since words must not be empty.
     return "".join(map(_romanize, word)) or word
@@ -83,7 +84,7 @@ def romanize(word: str) -> str:
 def _romanize(character: str) -> str:
     name, category = unicodedata.name(character, ""), unicodedata.category(character)
     is_latin = "LATIN" in name or name.startswith(("COMBINING", "MODIFIER", "VARIATION"))
-    if character < _FIRST or is_latin or not (character.isdecimal() or category[0] in "LM"):
+    if character < _FIRST_NOT_LATIN or is_latin or not (character.isdecimal() or category[0] in "LM"):
         return character
     if character.isdecimal():
         return str(unicodedata.decimal(character))
@@ -93,7 +94,7 @@ def _romanize(character: str) -> str:
         return ""
     if found is None:
         return character
-    sound = _IRREGULAR.get(f"{found['script']} {found['sound']}")
+    sound = _IRREGULAR_SOUNDS.get(f"{found['script']} {found['sound']}")
     if sound is None and not _WHOLE_SOUNDS.isdisjoint((found["script"], found["kind"])):
         # Shorten long vowels, which names spell with two letters, such as AA.
         sound = re.sub(r"(.)\1", r"\1", found["sound"]).lower()
@@ -107,31 +108,31 @@ _MIN_LENGTH, _MIN_COMMON_LETTERS = 4, 3
 """Minimum length of similar words that are not equal, and minimum length of their common prefix."""
 
 
-class Letters(NamedTuple):
-    """Letters of a vocabulary. Word k has the code points `code[offset[k] : offset[k + 1]]`."""
+class Spellings(NamedTuple):
+    """Spellings of a vocabulary. Word k has the code points `code[offset[k] : offset[k + 1]]`."""
 
     code: NDArray[np.int32]
     offset: NDArray[np.int64]
 
 
 @lru_cache(maxsize=4)
-def letters(vocabulary: tuple[str, ...], other_vocabulary: tuple[str, ...]) -> Letters:
-    """Return the letters of a vocabulary, romanized if the other vocabulary has another script."""
+def spell(vocabulary: tuple[str, ...], other_vocabulary: tuple[str, ...]) -> Spellings:
+    """Return the spellings of a vocabulary, romanized if the other vocabulary has another script."""
     # Romanize only if scripts differ, because a letter that becomes two, such as sh, would count twice.
     is_foreign = find_script(vocabulary) != find_script(other_vocabulary)
     spellings = list(map(romanize, vocabulary)) if is_foreign else vocabulary
     offset = np.zeros(len(vocabulary) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, spellings), np.int64, len(spellings)), out=offset[1:])
-    return Letters(np.frombuffer("".join(spellings).encode("utf-32-le", "surrogatepass"), np.int32), offset)
+    return Spellings(np.frombuffer("".join(spellings).encode("utf-32-le", "surrogatepass"), np.int32), offset)
 
 
 @njit_inline
-def _similarity(letters, word, other_letters, other_word):
-    start, other_start = letters.offset[word], other_letters.offset[other_word]
-    length, other_length = letters.offset[word + 1] - start, other_letters.offset[other_word + 1] - other_start
+def _similarity(spellings, word, other_spellings, other_word):
+    start, other_start = spellings.offset[word], other_spellings.offset[other_word]
+    length, other_length = spellings.offset[word + 1] - start, other_spellings.offset[other_word + 1] - other_start
     shorter = min(length, other_length)
     common = 0
-    while common < shorter and letters.code[start + common] == other_letters.code[other_start + common]:
+    while common < shorter and spellings.code[start + common] == other_spellings.code[other_start + common]:
         common += 1
     if common == length and common == other_length:
         return 1.0
@@ -142,36 +143,36 @@ def _similarity(letters, word, other_letters, other_word):
 
 
 @njit
-def _similarities(one, words, other, other_words, to):
+def _similarities(one, words, other, other_words, values):
     for k in range(len(words)):
         if one.code[one.offset[words[k]]] == other.code[other.offset[other_words[k]]]:
-            to[k] = _similarity(one, np.int64(words[k]), other, np.int64(other_words[k]))
+            values[k] = _similarity(one, np.int64(words[k]), other, np.int64(other_words[k]))
 
 
 def similarities(
     words: NDArray[np.int32], vocabulary: tuple[str, ...], others: NDArray[np.int32], other_vocabulary: tuple[str, ...]
 ) -> NDArray[np.float64]:
-    """Return the elementwise similarity of two arrays of word numbers, float64[N]."""
+    """Return the similarity of each word to the other word at the same index, float64[N]."""
     values = np.zeros(len(words))
     both = vocabulary, other_vocabulary
-    _similarities(letters(*both), words, letters(*both[::-1]), others, values)
+    _similarities(spell(*both), words, spell(*both[::-1]), others, values)
     return values
 
 
 @njit
-def _add_similar(first, sides, emitted, others, strength, pairs, conditioning):
+def _add_similar(first, bitext, emitted, others, strength, pairs, totals):
     """Add similar word pairs from `first` on. Returns the pair that lacks room, or the number of pairs."""
-    for pair in range(first, len(sides.emitted_offset) - 1):
-        j_start, j_stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
-        i_start, i_stop = sides.conditioning_offset[pair], sides.conditioning_offset[pair + 1]
+    for pair in range(first, len(bitext.emitted_offset) - 1):
+        j_start, j_stop = bitext.emitted_offset[pair], bitext.emitted_offset[pair + 1]
+        i_start, i_stop = bitext.conditioning_offset[pair], bitext.conditioning_offset[pair + 1]
         for j in range(j_start, j_stop):
-            # After the table has grown, this pair is repeated. Word pairs that were added before remain unchanged.
+            # The caller enlarges the table and repeats this sentence pair. Word pairs that have a row remain unchanged.
             if not has_room(pairs, i_stop - i_start):
                 return pair
-            f = np.int64(sides.emitted[j])
+            f = np.int64(bitext.emitted[j])
             f_first = emitted.code[emitted.offset[f]]
             for i in range(i_start, i_stop):
-                e = np.int64(sides.conditioning[i])
+                e = np.int64(bitext.conditioning[i])
                 if others.code[others.offset[e]] != f_first:
                     continue
                 alike = _similarity(emitted, f, others, e)
@@ -179,23 +180,18 @@ def _add_similar(first, sides, emitted, others, strength, pairs, conditioning):
                     key = pair_key(e, f)
                     row = find_pair(pairs.rows, pairs.registers[SHIFT], key)
                     if pairs.rows[row]["key"] != key:
-                        take_row(pairs, row, key)
+                        assign_row(pairs, row, key)
                         pairs.rows[row]["prior"] = strength * alike
-                        conditioning[e]["prior"] += np.float64(pairs.rows[row]["prior"])
-    return len(sides.emitted_offset) - 1
+                        totals[e]["prior"] += np.float64(pairs.rows[row]["prior"])
+    return len(bitext.emitted_offset) - 1
 
 
-def favor_similar(direction: Direction, strength: float, conditioning: NDArray[np.void]) -> WordPairs:
-    """Return a table of all similar co-occurring word pairs, without links.
-
-    The prior of a word pair is `strength` times its similarity, and is also added to `conditioning`.
-    """
-    sides, pairs = direction.sides, empty_pairs()
+def make_similarity_prior(direction: Direction, strength: float, totals: NDArray[np.void]) -> WordPairs:
+    """Return similar co-occurring word pairs with priors, which are also added to `totals` in place."""
+    bitext, pairs = direction.bitext, empty_pairs()
     both = direction.emitted.vocabulary, direction.conditioning.vocabulary
-    emitted, conditioning_letters = letters(*both), letters(*both[::-1])
+    emitted, others = spell(*both), spell(*both[::-1])
     position = 0
-    while (
-        position := _add_similar(position, sides, emitted, conditioning_letters, strength, pairs, conditioning)
-    ) < sides.pairs:
-        pairs = larger_pairs(pairs, sides.longest_conditioning)
+    while (position := _add_similar(position, bitext, emitted, others, strength, pairs, totals)) < bitext.pairs:
+        pairs = larger_pairs(pairs, bitext.longest_conditioning)
     return pairs

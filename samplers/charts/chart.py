@@ -1,4 +1,6 @@
-"""Inside charts of a sentence under a tree-substitution grammar, filled by CKY, for parsing.
+"""Inside charts of a sentence under a tree-substitution grammar, filled by CKY.
+
+`make_grammar` prepares a grammar once, `restrict_grammar` selects the rules for a sentence, and `fill_chart` parses it.
 
 The right side of a rule is two symbols, one symbol, or a word. Symbols are *labels*, which are numbered first, or
 internal to a fragment. Only labels have unary rules, so chains of unary rules, including cycles, are summed by the
@@ -18,10 +20,11 @@ LEXICAL = np.dtype([("parent", np.int32), ("word", np.int32), ("weight", np.floa
 UNARY = np.dtype([("parent", np.int32), ("child", np.int32), ("weight", np.float64)], align=True)
 
 _SMALLEST_CLOSURE = 1e-12
+"""Smaller weights of unary chains are rounding errors, and set to 0."""
 
 
 class ChartGrammar(NamedTuple):
-    """Tree-substitution grammar with linear weights."""
+    """Tree-substitution grammar with linear weights, for a vocabulary of V words."""
 
     # Number of labels.
     labels: int
@@ -96,11 +99,11 @@ class SentenceGrammar(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """Filled chart of n words and S symbols. Span [i, j) is cell j(j-1)/2 + i."""
+    """Chart of n words and S symbols. Span [i, j) is the cell j(j-1)/2 + i. `fill_chart` fills it."""
 
-    # float64[cells, S]: linear weight of each symbol, scaled to a maximum of 1 in each cell.
+    # float64[cells, S]: linear inside weight of each symbol, divided by the maximum in its cell.
     value: NDArray[np.float64]
-    # float64[cells]: natural log of the maximum weight before scaling, -inf for a cell without symbols.
+    # float64[cells]: natural log of this maximum, -inf for a cell without symbols.
     scale: NDArray[np.float64]
     # int32[cells, S], int64[cells]: symbols with weight > 0 in each cell, and their number.
     active: NDArray[np.int32]
@@ -151,8 +154,10 @@ def restrict_grammar(grammar: ChartGrammar, words: NDArray[np.int32], best: bool
     """Return the rules that a sentence can use, given its word numbers int32[n]."""
     live = np.zeros(grammar.symbols, np.bool_)
     live[: grammar.labels] = True
-    at = [grammar.by_word[grammar.word_start[word] : grammar.word_start[word + 1]] for word in words.tolist()]
-    word_rules = np.concatenate([np.zeros(0, np.int64), *at])
+    rules_of_words = [
+        grammar.by_word[grammar.word_start[word] : grammar.word_start[word + 1]] for word in words.tolist()
+    ]
+    word_rules = np.concatenate([np.zeros(0, np.int64), *rules_of_words])
     live[grammar.lexical["parent"][word_rules]] = True
     _mark_live(grammar.labels, grammar.binary, grammar.by_parent, live)
     number = np.cumsum(live, dtype=np.int32) - np.int32(1)
@@ -160,13 +165,13 @@ def restrict_grammar(grammar: ChartGrammar, words: NDArray[np.int32], best: bool
 
     usable = live[grammar.binary["parent"]] & live[grammar.binary["left"]] & live[grammar.binary["right"]]
     by_left = grammar.by_left[usable[grammar.by_left]]
-    row = grammar.binary[by_left]
-    left, right = number[row["left"]], number[row["right"]]
-    first = np.ones(len(row), np.bool_)
+    rules_by_left = grammar.binary[by_left]
+    left, right = number[rules_by_left["left"]], number[rules_by_left["right"]]
+    first = np.ones(len(rules_by_left), np.bool_)
     first[1:] = (left[1:] != left[:-1]) | (right[1:] != right[:-1])
-    pair_start = np.append(np.flatnonzero(first), len(row))
+    pair_start = np.append(np.flatnonzero(first), len(rules_by_left))
     by_parent = grammar.by_parent[usable[grammar.by_parent]]
-    of_parent = grammar.binary[by_parent]
+    rules_by_parent = grammar.binary[by_parent]
 
     unary_order = np.argsort(grammar.unary["parent"], kind="stable").astype(np.int32)
     unary = grammar.unary[unary_order]
@@ -179,14 +184,14 @@ def restrict_grammar(grammar: ChartGrammar, words: NDArray[np.int32], best: bool
         _starts(left[first], symbols),
         right[first],
         pair_start.astype(np.int64),
-        number[row["parent"]],
-        row["weight"].copy(),
-        _starts(number[of_parent["parent"]], symbols),
-        number[of_parent["left"]],
-        number[of_parent["right"]],
+        number[rules_by_left["parent"]],
+        rules_by_left["weight"].copy(),
+        _starts(number[rules_by_parent["parent"]], symbols),
+        number[rules_by_parent["left"]],
+        number[rules_by_parent["right"]],
         by_parent.astype(np.int32),
-        of_parent["weight"].copy(),
-        np.cumsum([0, *map(len, at)], dtype=np.int64),
+        rules_by_parent["weight"].copy(),
+        np.cumsum([0, *map(len, rules_of_words)], dtype=np.int64),
         number[grammar.lexical["parent"][word_rules]],
         word_rules.astype(np.int32),
         grammar.lexical["weight"][word_rules],
@@ -207,7 +212,7 @@ def _starts(sorted_keys: NDArray[np.generic], size: int) -> NDArray[np.int64]:
 
 @njit
 def _mark_live(labels, binary, by_parent, live):
-    """Mark internal symbols in `live` if both symbols of their rule are marked."""
+    """Mark internal symbols in `live` if both symbols of their rule are marked, by ascending symbol."""
     for r in by_parent:
         parent = binary[r]["parent"]
         if parent >= labels and live[binary[r]["left"]] and live[binary[r]["right"]]:
@@ -234,7 +239,7 @@ def fill_chart(grammar: SentenceGrammar) -> Chart:
 
 
 @njit_inline
-def _enter(value, active, number, symbol, weight, best):
+def _add_weight(value, active, number, symbol, weight, best):
     """Add a weight to a symbol of a cell, or keep the maximum if `best`. Returns the number of symbols."""
     if weight <= 0.0:
         return number
@@ -251,7 +256,7 @@ def _enter(value, active, number, symbol, weight, best):
 
 
 @njit_inline
-def _close(grammar, value, active, number, before):
+def _apply_unary_chains(grammar, value, active, number, before):
     """Extend the derivations of a cell by unary chains. Returns the number of symbols in the cell."""
     kept = 0
     for symbol in active[:number]:
@@ -266,11 +271,59 @@ def _close(grammar, value, active, number, before):
         weight = before[child]
         if weight > 0.0:
             for c in range(grammar.closure_start[child], grammar.closure_start[child + 1]):
-                number = _enter(
+                number = _add_weight(
                     value, active, number, grammar.closure_parent[c], weight * grammar.closure_weight[c], grammar.best
                 )
             before[child] = 0.0
     return number
+
+
+@njit_inline
+def _add_words(grammar, i, value, active):
+    number = 0
+    for w in range(grammar.word_start[i], grammar.word_start[i + 1]):
+        number = _add_weight(value, active, number, grammar.word_parent[w], grammar.word_weight[w], grammar.best)
+    return number
+
+
+@njit_inline
+def _add_parents(grammar, chart, left, right, factor, value, active, number):
+    """Add the parents of the symbols of the adjacent cells `left` and `right`. Returns the symbol count."""
+    right_value = chart.value[right]
+    for a in range(chart.active_count[left]):
+        symbol = chart.active[left, a]
+        weight = chart.value[left, symbol] * factor
+        for pair in range(grammar.left_start[symbol], grammar.left_start[symbol + 1]):
+            right_weight = right_value[grammar.pair_right[pair]]
+            if right_weight > 0.0:
+                pair_weight = weight * right_weight
+                for r in range(grammar.pair_start[pair], grammar.pair_start[pair + 1]):
+                    rule_weight = pair_weight * grammar.pair_weight[r]
+                    number = _add_weight(value, active, number, grammar.pair_parent[r], rule_weight, grammar.best)
+    return number
+
+
+@njit_inline
+def _add_splits(grammar, chart, i, j, log_scale, value, active):
+    """Add all binary derivations of span [i, j) to an empty cell, divided by exp(`log_scale`)."""
+    number = 0
+    if log_scale == -np.inf:
+        return number
+    for k in range(i + 1, j):
+        left, right = cell_of(i, k), cell_of(k, j)
+        factor = np.exp(chart.scale[left] + chart.scale[right] - log_scale)
+        if factor != 0.0:
+            number = _add_parents(grammar, chart, left, right, factor, value, active, number)
+    return number
+
+
+@njit_inline
+def _largest_scale(chart, i, j):
+    """Return the largest sum of scales of two cells that together cover [i, j), -inf without symbols."""
+    largest = -np.inf
+    for k in range(i + 1, j):
+        largest = max(largest, chart.scale[cell_of(i, k)] + chart.scale[cell_of(k, j)])
+    return largest
 
 
 @njit
@@ -280,43 +333,14 @@ def _fill(grammar, chart, before):
         for i in range(grammar.length - width + 1):
             j = i + width
             cell = cell_of(i, j)
-            value = chart.value[cell]
-            active = chart.active[cell]
-            number = 0
-            reference = 0.0
+            value, active = chart.value[cell], chart.active[cell]
+            log_scale = 0.0
             if width == 1:
-                for w in range(grammar.word_start[i], grammar.word_start[i + 1]):
-                    number = _enter(value, active, number, grammar.word_parent[w], grammar.word_weight[w], grammar.best)
+                number = _add_words(grammar, i, value, active)
             else:
-                reference = -np.inf
-                for k in range(i + 1, j):
-                    reference = max(reference, chart.scale[cell_of(i, k)] + chart.scale[cell_of(k, j)])
-                if reference == -np.inf:
-                    continue
-                for k in range(i + 1, j):
-                    left = cell_of(i, k)
-                    right = cell_of(k, j)
-                    factor = np.exp(chart.scale[left] + chart.scale[right] - reference)
-                    if factor == 0.0:
-                        continue
-                    right_value = chart.value[right]
-                    for a in range(chart.active_count[left]):
-                        symbol = chart.active[left, a]
-                        weight = chart.value[left, symbol] * factor
-                        for pair in range(grammar.left_start[symbol], grammar.left_start[symbol + 1]):
-                            right_weight = right_value[grammar.pair_right[pair]]
-                            if right_weight > 0.0:
-                                pair_weight = weight * right_weight
-                                for r in range(grammar.pair_start[pair], grammar.pair_start[pair + 1]):
-                                    number = _enter(
-                                        value,
-                                        active,
-                                        number,
-                                        grammar.pair_parent[r],
-                                        pair_weight * grammar.pair_weight[r],
-                                        grammar.best,
-                                    )
-            number = _close(grammar, value, active, number, before)
+                log_scale = _largest_scale(chart, i, j)
+                number = _add_splits(grammar, chart, i, j, log_scale, value, active)
+            number = _apply_unary_chains(grammar, value, active, number, before)
             if number == 0:
                 continue
             largest = 0.0
@@ -324,5 +348,5 @@ def _fill(grammar, chart, before):
                 largest = max(largest, value[active[a]])
             for a in range(number):
                 value[active[a]] /= largest
-            chart.scale[cell] = reference + np.log(largest)
+            chart.scale[cell] = log_scale + np.log(largest)
             chart.active_count[cell] = number

@@ -1,4 +1,4 @@
-"""Inside and outside sums of a pair for rules and a base, without a mask or stored edges.
+"""Inside and outside sums of a sentence pair for rules and a base, without a mask or stored edges.
 
 The base is a set of simple rules: two nonterminals in either order, each word pair, and one word beside a nonterminal.
 With the base, every bispan has a derivation, so each pair of adjacent bispans would have an edge. Edges are summed but
@@ -13,7 +13,7 @@ never stored. Each source span has a matrix of sums by target start and end:
 - A *rest* is a rule without its first target symbol, if that is a nonterminal at the start or end of the source side.
   Only the rest is matched. It is a factor of the joins, which combine it with all adjacent spans at once.
 
-Outside sums reverse these steps. The total equals the total of `hierogram.samplers.charts.bitexts` up to rounding.
+Outside sums reverse these steps. The total equals the total of `hierogram.samplers.charts.pair_graphs` up to rounding.
 Expectations omit bispans of probability below 1e-10.
 
 Nonterminals have words on both sides. Rules have words or two nonterminals.
@@ -56,7 +56,7 @@ _SECTIONS = 5
 
 
 class RuleSides(NamedTuple):
-    """Symbols of rules: word numbers, and -k for nonterminal k, numbered from 1.
+    """Symbols of rules: word numbers, and -k for nonterminal k of a rule, numbered from 1 in source order.
 
     Rule r has the source side `source[source_first[r] : source_first[r + 1]]`, and the target side
     `target[target_first[r] : target_first[r + 1]]`.
@@ -69,7 +69,7 @@ class RuleSides(NamedTuple):
 
 
 class ChosenRules(NamedTuple):
-    """Rules that a pair can use: `rule` numbers int64[C] and linear `weight` float64[C]."""
+    """Rules that a pair can use: numbers in `RuleSides`, int64[C], and linear weights float64[C]."""
 
     rule: NDArray[np.int64]
     weight: NDArray[np.float64]
@@ -85,7 +85,7 @@ class BaseWeights(NamedTuple):
 
 
 class PairPiece(NamedTuple):
-    """Source words [i, j) and target words [x, y) of a pair."""
+    """Piece of a sentence pair: source words [i, j) and target words [x, y)."""
 
     i: int
     j: int
@@ -156,7 +156,7 @@ _MATCHES, _ARITY, _FRAMES, _FRONTS, NEEDED = range(5)
 
 
 def matrices_size(n: int, m: int) -> int:
-    """Return the number of values in a section, for a piece of n source and m target words."""
+    """Return the size of a section of `DenseScratch.inside`, for a piece of n source and m target words."""
     return n * (n + 1) // 2 * (m + 1) * int(_padded(m + 1))
 
 
@@ -201,16 +201,16 @@ def _padded(size):
 
 
 @njit
-def _add_products(left, right, work, number, out, offset, size, kind, front):
+def _add_products(left, right, scratch, number, out, offset, size, kind, front):
     """Add `number` products to `out` above its diagonal. If `front`, may skip rows without front frames."""
     stride = _padded(size)
-    lefts, rights, limits = work.lefts, work.rights, work.limits
+    lefts, rights, limits = scratch.lefts, scratch.rights, scratch.limits
     for p in range(0, size - 1, 4):
         last_row = min(p + 3, size - 2)
         if front:
             none = True
             for row in range(p, last_row + 1):
-                none = none and not work.front[row]
+                none = none and not scratch.front[row]
             if none:
                 continue
         second = min(p + 1, last_row) * stride
@@ -248,7 +248,7 @@ def _add_products(left, right, work, number, out, offset, size, kind, front):
 
 
 @njit
-def _find_earliest_ends(c, sides, target, piece, work):
+def _find_earliest_ends(c, sides, target, piece, scratch):
     """Fill `earliest_end` for a chosen rule. Returns False if the target side cannot match anywhere."""
     m = piece.y - piece.x
     size = m + 1
@@ -256,7 +256,7 @@ def _find_earliest_ends(c, sides, target, piece, work):
     for start in range(size):
         end = np.int64(start)
         gap = False
-        for k in range(work.part[c, 2], work.part[c, 3]):
+        for k in range(scratch.part[c, 2], scratch.part[c, 3]):
             symbol = sides.target[k]
             if symbol < 0:
                 end += 1
@@ -268,7 +268,7 @@ def _find_earliest_ends(c, sides, target, piece, work):
             if end > m:
                 end = np.int64(size)
                 break
-        work.earliest_end[c * size + start] = end
+        scratch.earliest_end[c * size + start] = end
         can_match = can_match or end <= m
     return can_match
 
@@ -323,7 +323,7 @@ def _frame_kind(rule, sides):
 
 @njit
 def _weigh_words(first, number, x, sides, words, piece):
-    """Return the weight of a rule's target words at position x, or 0 if they do not match."""
+    """Return the weight of `number` target words of a rule from position x, or 0 if they do not match."""
     if x < 0 or x + number > piece.y - piece.x:
         return 0.0
     product = 1.0
@@ -334,9 +334,9 @@ def _weigh_words(first, number, x, sides, words, piece):
 
 
 @njit
-def _weigh_frame(kind, first_tail, last_tail, rule, weight, sides, words, piece, work):
+def _weigh_frame(kind, first_tail, last_tail, rule, weight, sides, words, piece, scratch):
     size = piece.y - piece.x + 1
-    number = work.sizes[_FRAMES]
+    number = scratch.sizes[_FRAMES]
     first, last = sides.target_first[rule], sides.target_first[rule + 1]
     # The words are around the second nonterminal of rear frames, and around the first of other frames.
     front = kind >= _FRONT
@@ -346,44 +346,44 @@ def _weigh_frame(kind, first_tail, last_tail, rule, weight, sides, words, piece,
     end = last_tail if front else last
     before, after = middle - begin, end - middle - 1
     for x in range(size):
-        work.begins[number * size + x] = weight * _weigh_words(begin, before, x, sides, words, piece)
-        work.ends[number * size + x] = _weigh_words(middle + 1, after, x - after, sides, words, piece)
+        scratch.begins[number * size + x] = weight * _weigh_words(begin, before, x, sides, words, piece)
+        scratch.ends[number * size + x] = _weigh_words(middle + 1, after, x - after, sides, words, piece)
         if front:
-            work.front[x] = work.front[x] or work.begins[number * size + x] > 0.0
+            scratch.front[x] = scratch.front[x] or scratch.begins[number * size + x] > 0.0
     if front:
-        work.sizes[_FRONTS] += 1
-    work.frame[number, 0], work.frame[number, 1], work.frame[number, 2] = kind, before, after
-    work.sizes[_FRAMES] = number + 1
+        scratch.sizes[_FRONTS] += 1
+    scratch.frame[number, 0], scratch.frame[number, 1], scratch.frame[number, 2] = kind, before, after
+    scratch.sizes[_FRAMES] = number + 1
 
 
 @njit
-def _keep_match(c, head, symbols, first, length, weight, scale, begin, work):
-    number = work.sizes[_MATCHES]
-    arity = work.sizes[_ARITY]
-    work.sizes[_MATCHES] = number + 1
-    if number >= len(work.match_rule) or (number + 1) * arity > len(work.match_span):
+def _add_match(c, head, symbols, first, length, weight, scale, begin, scratch):
+    number = scratch.sizes[_MATCHES]
+    arity = scratch.sizes[_ARITY]
+    scratch.sizes[_MATCHES] = number + 1
+    if number >= len(scratch.match_rule) or (number + 1) * arity > len(scratch.match_span):
         return
     for d in range(length):
         symbol = symbols[first + d]
         if symbol < 0:
-            work.match_span[number * arity - 1 - symbol] = cell_of(work.start[d], work.end[d])
+            scratch.match_span[number * arity - 1 - symbol] = cell_of(scratch.start[d], scratch.end[d])
         else:
-            weight *= scale[begin + work.start[d]]
-    work.match_rule[number] = c
-    work.match_weight[number] = weight
-    work.next[number] = -1
-    if work.first[head] < 0:
-        work.first[head] = number
+            weight *= scale[begin + scratch.start[d]]
+    scratch.match_rule[number] = c
+    scratch.match_weight[number] = weight
+    scratch.next[number] = -1
+    if scratch.first[head] < 0:
+        scratch.first[head] = number
     else:
-        work.next[work.last[head]] = number
-    work.last[head] = number
+        scratch.next[scratch.last[head]] = number
+    scratch.last[head] = number
 
 
 @njit
-def _match_rule(c, kind, weight, sides, words, piece, work):
+def _match_rule(c, kind, weight, sides, words, piece, scratch):
     """Write all matches of the source side of a rule or its rest for the section `kind`."""
-    symbols, first = sides.source, work.part[c, 0]
-    length = work.part[c, 1] - first
+    symbols, first = sides.source, scratch.part[c, 0]
+    length = scratch.part[c, 1] - first
     n = piece.j - piece.i
     heads = kind * cell_of(0, n + 1)
     # Leave at least one word for the omitted nonterminal: before a straight rest, or after an inverted rest.
@@ -391,10 +391,10 @@ def _match_rule(c, kind, weight, sides, words, piece, work):
         n -= 1
     for i in range(1 if kind == _REAR else 0, n - length + 1):
         depth = np.int64(0)
-        work.start[0], work.end[0] = i, -1
+        scratch.start[0], scratch.end[0] = i, -1
         while depth >= 0:
             symbol = symbols[first + depth]
-            start, end = work.start[depth], work.end[depth]
+            start, end = scratch.start[depth], scratch.end[depth]
             if symbol >= 0:
                 if end >= 0 or words.source[piece.i + start] != symbol:
                     depth -= 1
@@ -406,13 +406,13 @@ def _match_rule(c, kind, weight, sides, words, piece, work):
                 if end > n - (length - 1 - depth):
                     depth -= 1
                     continue
-            work.end[depth] = end
+            scratch.end[depth] = end
             if depth == length - 1:
                 head = heads + cell_of(i, end)
-                _keep_match(c, head, symbols, first, length, weight, words.source_scale, piece.i, work)
+                _add_match(c, head, symbols, first, length, weight, words.source_scale, piece.i, scratch)
             else:
                 depth += 1
-                work.start[depth], work.end[depth] = end, -1
+                scratch.start[depth], scratch.end[depth] = end, -1
 
 
 @njit
@@ -424,9 +424,9 @@ def _has_words(rule, symbols, first, words, begin, end):
 
 
 @njit
-def _choose_part(c, rule, sides, work):
+def _choose_part(c, rule, sides, scratch):
     """Choose the whole rule or its rest to match. Returns the section of the part's sums."""
-    part = work.part[c]
+    part = scratch.part[c]
     part[0], part[1] = sides.source_first[rule], sides.source_first[rule + 1]
     part[2], part[3] = sides.target_first[rule], sides.target_first[rule + 1]
     opening = sides.target[part[2]]
@@ -443,15 +443,15 @@ def _choose_part(c, rule, sides, work):
 
 
 @njit
-def _match_all(chosen, number, sides, words, piece, work):
+def _match_all(chosen, number, sides, words, piece, scratch):
     """Write the frames and matches of the chosen rules. Returns False if the matches do not fit."""
-    work.sizes[:] = 0
+    scratch.sizes[:] = 0
     for x in range(piece.y - piece.x + 1):
-        work.front[x] = False
+        scratch.front[x] = False
     n = piece.j - piece.i
-    work.first[: _FRONT * cell_of(0, n + 1)] = -1
+    scratch.first[: _FRONT * cell_of(0, n + 1)] = -1
     for c in range(number):
-        work.sizes[_ARITY] = max(work.sizes[_ARITY], _shape(chosen.rule[c], sides)[0])
+        scratch.sizes[_ARITY] = max(scratch.sizes[_ARITY], _shape(chosen.rule[c], sides)[0])
     for c in range(number):
         rule = chosen.rule[c]
         kind, first_tail, last_tail = _frame_kind(rule, sides)
@@ -464,20 +464,20 @@ def _match_all(chosen, number, sides, words, piece, work):
         if not _has_words(rule, sides.target, sides.target_first, words.target, piece.x, piece.y):
             continue
         if kind >= 0:
-            _weigh_frame(kind, first_tail, last_tail, rule, chosen.weight[c], sides, words, piece, work)
+            _weigh_frame(kind, first_tail, last_tail, rule, chosen.weight[c], sides, words, piece, scratch)
             continue
-        kind = _choose_part(c, rule, sides, work)
-        if _find_earliest_ends(c, sides, words.target, piece, work):
-            _match_rule(c, kind, chosen.weight[c], sides, words, piece, work)
-    matches = work.sizes[_MATCHES]
-    if matches > len(work.match_rule) or matches * work.sizes[_ARITY] > len(work.match_span):
-        work.sizes[NEEDED] = matches
+        kind = _choose_part(c, rule, sides, scratch)
+        if _find_earliest_ends(c, sides, words.target, piece, scratch):
+            _match_rule(c, kind, chosen.weight[c], sides, words, piece, scratch)
+    matches = scratch.sizes[_MATCHES]
+    if matches > len(scratch.match_rule) or matches * scratch.sizes[_ARITY] > len(scratch.match_span):
+        scratch.sizes[NEEDED] = matches
         return False
     return True
 
 
 @njit
-def _match_target(match, c, x, sides, words, piece, work):
+def _match_target(match, c, x, sides, words, piece, scratch):
     """Match target symbols from word x on. Row t of `values` gets the sums of the first t symbols.
 
     Returns False if a word does not match, or if the words are too few for the nonterminals.
@@ -485,9 +485,9 @@ def _match_target(match, c, x, sides, words, piece, work):
     m = piece.y - piece.x
     size = m + 1
     stride = _padded(size)
-    first = work.part[c, 2]
-    length = work.part[c, 3] - first
-    values, low, high = work.values, work.low, work.high
+    first = scratch.part[c, 2]
+    length = scratch.part[c, 3] - first
+    values, low, high = scratch.values, scratch.low, scratch.high
     low[0], high[0], values[x] = x, x, 1.0
     for t in range(length):
         symbol = sides.target[first + t]
@@ -512,13 +512,13 @@ def _match_target(match, c, x, sides, words, piece, work):
         else:
             if begin + 1 > limit:
                 return False
-            matrix = work.match_span[match * work.sizes[_ARITY] - 1 - symbol] * size * stride
+            matrix = scratch.match_span[match * scratch.sizes[_ARITY] - 1 - symbol] * size * stride
             for block in range((begin + 1) // _BLOCK * _BLOCK, limit + 1, _BLOCK):
                 total = zero_eight()
                 for p in range(begin, min(end + 1, limit, block + _BLOCK - 1)):
                     value = values[row_offset + p]
                     if value != 0.0:
-                        total = add_eight(total, value, load_eight(work.inside, matrix + p * stride + block))
+                        total = add_eight(total, value, load_eight(scratch.inside, matrix + p * stride + block))
                 for q in range(next_offset + block, next_offset + block + _BLOCK):
                     values[q] = 0.0
                 accumulate_eight(values, next_offset + block, total, 0)
@@ -527,81 +527,81 @@ def _match_target(match, c, x, sides, words, piece, work):
 
 
 @njit
-def _add_matches(head, sides, words, piece, work):
+def _add_matches(head, sides, words, piece, scratch):
     m = piece.y - piece.x
     size = m + 1
     stride = _padded(size)
     offset = head * size * stride
-    match = np.int64(work.first[head])
+    match = np.int64(scratch.first[head])
     while match >= 0:
-        c = work.match_rule[match]
-        weight = work.match_weight[match]
-        length = work.part[c, 3] - work.part[c, 2]
+        c = scratch.match_rule[match]
+        weight = scratch.match_weight[match]
+        length = scratch.part[c, 3] - scratch.part[c, 2]
         for x in range(m - length + 1):
-            if work.earliest_end[c * size + x] <= m and _match_target(match, c, x, sides, words, piece, work):
-                for y in range(work.low[length], work.high[length] + 1):
-                    work.inside[offset + x * stride + y] += weight * work.values[length * stride + y]
-        match = np.int64(work.next[match])
+            if scratch.earliest_end[c * size + x] <= m and _match_target(match, c, x, sides, words, piece, scratch):
+                for y in range(scratch.low[length], scratch.high[length] + 1):
+                    scratch.inside[offset + x * stride + y] += weight * scratch.values[length * stride + y]
+        match = np.int64(scratch.next[match])
 
 
 @njit
-def _list_single_frames(x, size, work):
+def _list_single_frames(x, size, scratch):
     """List the frames with one nonterminal that can begin at target position x. Returns their number."""
     number = 0
-    for k in range(work.sizes[_FRAMES]):
-        if work.frame[k, 0] == _SINGLE and work.begins[k * size + x] > 0.0:
-            work.frame[number, 3] = k
+    for k in range(scratch.sizes[_FRAMES]):
+        if scratch.frame[k, 0] == _SINGLE and scratch.begins[k * size + x] > 0.0:
+            scratch.frame[number, 3] = k
             number += 1
     return number
 
 
 @njit
-def _add_target_only(offset, size, null, work):
+def _add_target_only(offset, size, null, scratch):
     """Add sums of rules with one nonterminal and no source words to a matrix, inner target spans first."""
     stride = _padded(size)
-    inside = work.inside
+    inside = scratch.inside
     for x in range(size - 2, -1, -1):
         row = offset + x * stride
-        frames = _list_single_frames(x, size, work)
+        frames = _list_single_frames(x, size, scratch)
         for y in range(x + 2, size):
             inside[row + y] += null[x] * inside[row + stride + y] + null[y - 1] * inside[row + y - 1]
             for f in range(frames):
-                k = work.frame[f, 3]
-                i, j = x + work.frame[k, 1], y - work.frame[k, 2]
+                k = scratch.frame[f, 3]
+                i, j = x + scratch.frame[k, 1], y - scratch.frame[k, 2]
                 if i < j:
-                    weight = work.begins[k * size + x] * work.ends[k * size + y]
+                    weight = scratch.begins[k * size + x] * scratch.ends[k * size + y]
                     if weight > 0.0:
                         inside[row + y] += weight * inside[offset + i * stride + j]
 
 
 @njit
-def _add_frames(head, section, base, sides, words, piece, work):
+def _add_frames(head, section, base, sides, words, piece, scratch):
     """Fill a span's matrices in the factor sections, and transpose its matrices in all sections."""
     size = piece.y - piece.x + 1
     stride = _padded(size)
     matrix = size * stride
     offset = head * matrix
     spans = section // matrix
-    inside, transposed = work.inside, work.transposed
-    for kind in range(_REAR, _SECTIONS if work.sizes[_FRONTS] > 0 else _FRONT):
+    inside, transposed = scratch.inside, scratch.transposed
+    for kind in range(_REAR, _SECTIONS if scratch.sizes[_FRONTS] > 0 else _FRONT):
         weight = base.straight if kind == _REAR else base.inverted if kind == _REAR_INVERTED else 0.0
         factor_offset = kind * section + offset
         for k in range(matrix):
             inside[factor_offset + k] = weight * inside[offset + k]
-    for k in range(work.sizes[_FRAMES]):
-        kind, before, after = work.frame[k, 0], work.frame[k, 1], work.frame[k, 2]
+    for k in range(scratch.sizes[_FRAMES]):
+        kind, before, after = scratch.frame[k, 0], scratch.frame[k, 1], scratch.frame[k, 2]
         if kind == _SINGLE:
             continue
         factor_offset = kind * section + offset
         for x in range(size - 1 - before):
-            begins = work.begins[k * size + x]
+            begins = scratch.begins[k * size + x]
             if begins > 0.0:
                 row, inner = factor_offset + x * stride, offset + (x + before) * stride - after
                 for y in range(x + before + after + 1, size):
-                    inside[row + y] += begins * work.ends[k * size + y] * inside[inner + y]
+                    inside[row + y] += begins * scratch.ends[k * size + y] * inside[inner + y]
     for kind in range(_REAR, _FRONT):
-        _add_matches(kind * spans + head, sides, words, piece, work)
-    for kind in range(_SECTIONS if work.sizes[_FRONTS] > 0 else _FRONT):
+        _add_matches(kind * spans + head, sides, words, piece, scratch)
+    for kind in range(_SECTIONS if scratch.sizes[_FRONTS] > 0 else _FRONT):
         factor_offset = kind * section + offset
         for x in range(size):
             for y in range(size):
@@ -611,62 +611,64 @@ def _add_frames(head, section, base, sides, words, piece, work):
 
 
 @njit
-def _reverse_frames(offset, section, size, base, work):
+def _reverse_frames(offset, section, size, base, scratch):
     """Add the outside sums of factors, stored from `section` on, to the outside sums of their span."""
     stride = _padded(size)
     matrix = size * stride
-    outside = work.outside
+    outside = scratch.outside
     for k in range(matrix):
         outside[offset + k] += base.straight * outside[section + k] + base.inverted * outside[section + matrix + k]
-    for k in range(work.sizes[_FRAMES]):
-        kind, before, after = work.frame[k, 0], work.frame[k, 1], work.frame[k, 2]
+    for k in range(scratch.sizes[_FRAMES]):
+        kind, before, after = scratch.frame[k, 0], scratch.frame[k, 1], scratch.frame[k, 2]
         if kind == _SINGLE:
             continue
         factor_offset = section + (kind - 1) * matrix
         for x in range(size - 1 - before):
-            begins = work.begins[k * size + x]
+            begins = scratch.begins[k * size + x]
             if begins > 0.0:
                 row, inner = factor_offset + x * stride, offset + (x + before) * stride - after
                 for y in range(x + before + after + 1, size):
-                    outside[inner + y] += begins * work.ends[k * size + y] * outside[row + y]
+                    outside[inner + y] += begins * scratch.ends[k * size + y] * outside[row + y]
 
 
 @njit
-def _list_product(number, left, right, rows, summands, work):
-    work.lefts[number] = left
-    work.rights[number] = right
+def _list_product(number, left, right, rows, summands, scratch):
+    scratch.lefts[number] = left
+    scratch.rights[number] = right
     for k in range(2):
-        work.limits[number, k] = rows[k]
-        work.limits[number, 2 + k] = summands[k]
+        scratch.limits[number, k] = rows[k]
+        scratch.limits[number, 2 + k] = summands[k]
 
 
 @njit
-def _join(i, j, section, size, work):
+def _join(i, j, section, size, scratch):
     matrix = size * _padded(size)
     offset = cell_of(i, j) * matrix
     whole = np.int64(0), size
-    for front in range(2 if work.sizes[_FRONTS] > 0 else 1):
+    for front in range(2 if scratch.sizes[_FRONTS] > 0 else 1):
         number = 0
         for k in range(i + 1, j):
             left, right = cell_of(i, k) * matrix, cell_of(k, j) * matrix
             if front == 0:
-                _list_product(number, left, _REAR * section + right, whole, whole, work)
-                _list_product(number + 1, right, _REAR_INVERTED * section + left, whole, whole, work)
+                _list_product(number, left, _REAR * section + right, whole, whole, scratch)
+                _list_product(number + 1, right, _REAR_INVERTED * section + left, whole, whole, scratch)
             else:
-                _list_product(number, _FRONT * section + left, right, whole, whole, work)
-                _list_product(number + 1, _FRONT_INVERTED * section + right, left, whole, whole, work)
+                _list_product(number, _FRONT * section + left, right, whole, whole, scratch)
+                _list_product(number + 1, _FRONT_INVERTED * section + right, left, whole, whole, scratch)
             number += 2
-        _add_products(work.inside, work.inside, work, number, work.inside, offset, size, _UPPER_UPPER, front == 1)
+        _add_products(
+            scratch.inside, scratch.inside, scratch, number, scratch.inside, offset, size, _UPPER_UPPER, front == 1
+        )
 
 
 @njit
-def _fill_inside(sides, words, piece, base, null, work):
+def _fill_inside(sides, words, piece, base, null, scratch):
     n, m = piece.j - piece.i, piece.y - piece.x
     size = m + 1
     stride = _padded(size)
     matrix = size * stride
     section = cell_of(0, n + 1) * matrix
-    inside = work.inside
+    inside = scratch.inside
     for width in range(1, n + 1):
         for i in range(n + 1 - width):
             j = i + width
@@ -679,17 +681,17 @@ def _fill_inside(sides, words, piece, base, null, work):
                     scale = words.source_scale[piece.i + i] * words.target_scale[piece.x + x]
                     inside[offset + x * stride + x + 1] = base.pair * words.pairs[piece.i + i, piece.x + x] * scale
             else:
-                _join(i, j, section, size, work)
+                _join(i, j, section, size, scratch)
                 first, last = piece.i + i, piece.i + j - 1
                 left = base.null * words.source_nulls[first] * words.source_scale[first]
                 right = base.null * words.source_nulls[last] * words.source_scale[last]
                 without_first, without_last = cell_of(i + 1, j) * matrix, cell_of(i, j - 1) * matrix
                 for k in range(matrix):
                     inside[offset + k] += left * inside[without_first + k] + right * inside[without_last + k]
-            _add_matches(head, sides, words, piece, work)
-            _add_target_only(offset, size, null, work)
+            _add_matches(head, sides, words, piece, scratch)
+            _add_target_only(offset, size, null, scratch)
             if width < n:
-                _add_frames(head, section, base, sides, words, piece, work)
+                _add_frames(head, section, base, sides, words, piece, scratch)
 
 
 _LEFT_PART, _RIGHT_PART, _EITHER = range(3)
@@ -709,35 +711,35 @@ section of a left sibling, and shapes of the factors.
 
 
 @njit
-def _list_heads(i, j, n, contribution, section, matrix, work):
+def _list_heads(i, j, n, contribution, section, matrix, scratch):
     """List products (larger span, sibling) of one kind of contribution to [i, j). Returns their number."""
     _, part, right, left, kind = contribution
     number = 0
     for k in range(j + 1, n + 1):
         if part != _RIGHT_PART:
-            number = _list_head(number, cell_of(i, k), right * section + cell_of(j, k) * matrix, kind, matrix, work)
+            number = _list_head(number, cell_of(i, k), right * section + cell_of(j, k) * matrix, kind, matrix, scratch)
     for k in range(i):
         if part != _LEFT_PART:
-            number = _list_head(number, cell_of(k, j), left * section + cell_of(k, i) * matrix, kind, matrix, work)
+            number = _list_head(number, cell_of(k, j), left * section + cell_of(k, i) * matrix, kind, matrix, scratch)
     return number
 
 
 @njit
-def _list_head(number, head, sibling, kind, matrix, work):
+def _list_head(number, head, sibling, kind, matrix, scratch):
     """List the product of `head` and `sibling` unless `head` is negligible. Returns the next number."""
-    bounds = work.bounds[head]
+    bounds = scratch.bounds[head]
     if bounds[0] > bounds[1]:
         return number
     rows, columns = (bounds[0], bounds[1]), (bounds[2], bounds[3])
     if kind == _UPPER_LOWER:
-        _list_product(number, head * matrix, sibling, rows, columns, work)
+        _list_product(number, head * matrix, sibling, rows, columns, scratch)
     else:
-        _list_product(number, sibling, head * matrix, (np.int64(0), np.int64(len(work.front))), rows, work)
+        _list_product(number, sibling, head * matrix, (np.int64(0), np.int64(len(scratch.front))), rows, scratch)
     return number + 1
 
 
 @njit
-def _add_larger_spans(i, j, base, sides, words, piece, joint, work):
+def _add_outside_of_larger_spans(i, j, base, sides, words, piece, joint, scratch):
     n = piece.j - piece.i
     size = piece.y - piece.x + 1
     matrix = size * _padded(size)
@@ -746,45 +748,47 @@ def _add_larger_spans(i, j, base, sides, words, piece, joint, work):
     head = cell_of(i, j)
     offset = head * matrix
     for k in range(section, section + (_SECTIONS - 1) * matrix):
-        work.outside[k] = 0.0
-    for number in range(6 if work.sizes[_FRONTS] > 0 else 3):
+        scratch.outside[k] = 0.0
+    for number in range(6 if scratch.sizes[_FRONTS] > 0 else 3):
         contribution = _CONTRIBUTIONS[number]
         kind = contribution[4]
-        products = _list_heads(i, j, n, contribution, section, matrix, work)
-        left = work.outside if kind == _UPPER_LOWER else work.transposed
-        right = work.transposed if kind == _UPPER_LOWER else work.outside
+        products = _list_heads(i, j, n, contribution, section, matrix, scratch)
+        left = scratch.outside if kind == _UPPER_LOWER else scratch.transposed
+        right = scratch.transposed if kind == _UPPER_LOWER else scratch.outside
         factor_offset = offset if contribution[0] == _PLAIN else section + (contribution[0] - 1) * matrix
-        _add_products(left, right, work, products, work.outside, factor_offset, size, kind, contribution[0] >= _FRONT)
+        _add_products(
+            left, right, scratch, products, scratch.outside, factor_offset, size, kind, contribution[0] >= _FRONT
+        )
     for kind in range(_REAR, _FRONT):
         rests = kind * spans + head
-        if work.first[rests] >= 0:
+        if scratch.first[rests] >= 0:
             above = section + (kind - 1) * matrix
-            if _find_live(above, rests * matrix, size, work):
-                _reverse_matches(rests, i, above, sides, words, piece, joint, work)
-    _reverse_frames(offset, section, size, base, work)
+            if _find_live(above, rests * matrix, size, scratch):
+                _reverse_matches(rests, i, above, sides, words, piece, joint, scratch)
+    _reverse_frames(offset, section, size, base, scratch)
 
 
 @njit
-def _find_live(above, offset, size, work):
+def _find_live(above, offset, size, scratch):
     """Set `live` for rows of a matrix that are not negligible. Returns True if any row is live."""
     stride = _padded(size)
     for x in range(size):
-        work.live[x] = False
+        scratch.live[x] = False
         for k in range(x * stride + x + 1, x * stride + size):
-            if work.outside[above + k] * work.inside[offset + k] >= _NEGLIGIBLE:
-                work.live[x] = True
-    return work.live[:size].any()
+            if scratch.outside[above + k] * scratch.inside[offset + k] >= _NEGLIGIBLE:
+                scratch.live[x] = True
+    return scratch.live[:size].any()
 
 
 @njit
-def _reverse_target_only(offset, size, null, work):
+def _reverse_target_only(offset, size, null, scratch):
     """Add outside sums by rules without source words. Returns the base's expected null target words."""
     stride = _padded(size)
-    inside, outside = work.inside, work.outside
+    inside, outside = scratch.inside, scratch.outside
     emitted = 0.0
     for x in range(size - 1):
         row = offset + x * stride
-        frames = _list_single_frames(x, size, work)
+        frames = _list_single_frames(x, size, scratch)
         for y in range(size - 1, x + 1, -1):
             above = outside[row + y]
             if above * inside[row + y] < _NEGLIGIBLE:
@@ -794,51 +798,51 @@ def _reverse_target_only(offset, size, null, work):
             outside[row + y - 1] += right
             emitted += left * inside[row + stride + y] + right * inside[row + y - 1]
             for f in range(frames):
-                k = work.frame[f, 3]
-                i, j = x + work.frame[k, 1], y - work.frame[k, 2]
+                k = scratch.frame[f, 3]
+                i, j = x + scratch.frame[k, 1], y - scratch.frame[k, 2]
                 if i < j:
-                    weight = work.begins[k * size + x] * work.ends[k * size + y]
+                    weight = scratch.begins[k * size + x] * scratch.ends[k * size + y]
                     if weight > 0.0:
                         outside[offset + i * stride + j] += weight * above
     return emitted
 
 
 @njit
-def _drop_negligible(head, offset, size, work):
+def _drop_negligible(head, offset, size, scratch):
     """Drop a source span's negligible bispans from the outside sums, and store the bounds of the rest."""
     stride = _padded(size)
-    bounds = work.bounds[head]
+    bounds = scratch.bounds[head]
     bounds[0], bounds[1], bounds[2], bounds[3] = size, -1, size, -1
     for x in range(size):
-        work.live[x] = False
+        scratch.live[x] = False
         row = offset + x * stride
         for y in range(size):
-            if work.outside[row + y] * work.inside[row + y] < _NEGLIGIBLE:
-                work.outside[row + y] = 0.0
+            if scratch.outside[row + y] * scratch.inside[row + y] < _NEGLIGIBLE:
+                scratch.outside[row + y] = 0.0
             else:
-                work.live[x] = True
+                scratch.live[x] = True
                 bounds[2] = min(bounds[2], y)
                 bounds[3] = max(bounds[3], y)
-        if work.live[x]:
+        if scratch.live[x]:
             bounds[0] = min(bounds[0], x)
             bounds[1] = x
 
 
 @njit
-def _reverse_target(match, c, emitted, weight, above, sides, words, piece, joint, work):
+def _reverse_target(match, c, emitted, weight, above, sides, words, piece, joint, scratch):
     """Add the outside sums of a match's nonterminals, and the expected links of its source words.
 
     `above` is the offset of the head's outside sums, and `emitted` the number of positions in `start`.
     """
     size = piece.y - piece.x + 1
     stride = _padded(size)
-    first = work.part[c, 2]
-    length = work.part[c, 3] - first
-    values, back, low, high = work.values, work.back, work.low, work.high
+    first = scratch.part[c, 2]
+    length = scratch.part[c, 3] - first
+    values, back, low, high = scratch.values, scratch.back, scratch.low, scratch.high
     total_back = 0.0
     back[length * stride : (length + 1) * stride] = 0.0
     for y in range(low[length], high[length] + 1):
-        back[length * stride + y] = weight * work.outside[above + y]
+        back[length * stride + y] = weight * scratch.outside[above + y]
         total_back += back[length * stride + y]
     if total_back == 0.0:
         return
@@ -852,9 +856,9 @@ def _reverse_target(match, c, emitted, weight, above, sides, words, piece, joint
                     back[row_offset + q - 1] = back[next_offset + q] * words.target_scale[piece.x + q - 1]
                     expected = values[next_offset + q] * back[next_offset + q]
                     for k in range(emitted):
-                        joint[piece.i + work.start[k], piece.x + q - 1] += expected
+                        joint[piece.i + scratch.start[k], piece.x + q - 1] += expected
         else:
-            matrix = work.match_span[match * work.sizes[_ARITY] - 1 - symbol] * size * stride
+            matrix = scratch.match_span[match * scratch.sizes[_ARITY] - 1 - symbol] * size * stride
             for p in range(low[t], high[t] + 1):
                 value = values[row_offset + p]
                 if value != 0.0:
@@ -863,58 +867,58 @@ def _reverse_target(match, c, emitted, weight, above, sides, words, piece, joint
                     for block in range((p + 1) // _BLOCK * _BLOCK, high[t + 1] + 1, _BLOCK):
                         numbers = load_eight(back, next_offset + block)
                         outside = add_eight(zero_eight(), value, numbers)
-                        accumulate_eight(work.outside, row + block, outside, p + 1 - block)
-                        total = add_products(total, load_eight(work.inside, row + block), numbers)
+                        accumulate_eight(scratch.outside, row + block, outside, p + 1 - block)
+                        total = add_products(total, load_eight(scratch.inside, row + block), numbers)
                     if t > 0:
                         back[row_offset + p] = sum_eight(total)
 
 
 @njit
-def _list_emitted(match, i, c, sides, work):
+def _list_emitted(match, i, c, sides, scratch):
     """Write the source positions of a match's words to `start`. Returns their number."""
     position = np.int64(i)
     emitted = 0
-    for s in range(work.part[c, 0], work.part[c, 1]):
+    for s in range(scratch.part[c, 0], scratch.part[c, 1]):
         symbol = sides.source[s]
         if symbol >= 0:
-            work.start[emitted] = position
+            scratch.start[emitted] = position
             emitted += 1
             position += 1
         else:
             # Solve span = `cell_of(position, end)` for the end of the nonterminal.
-            span = work.match_span[match * work.sizes[_ARITY] - 1 - symbol]
+            span = scratch.match_span[match * scratch.sizes[_ARITY] - 1 - symbol]
             position = np.int64((1 + np.sqrt(8.0 * (span - position) + 1)) / 2)
     return emitted
 
 
 @njit
-def _reverse_matches(head, i, above, sides, words, piece, joint, work):
+def _reverse_matches(head, i, above, sides, words, piece, joint, scratch):
     """Add outside sums by the matches of a head, for the rows in `live`. The source span begins at i."""
     m = piece.y - piece.x
     size = m + 1
     stride = _padded(size)
-    match = np.int64(work.first[head])
+    match = np.int64(scratch.first[head])
     while match >= 0:
-        c = work.match_rule[match]
-        length = work.part[c, 3] - work.part[c, 2]
-        weight = work.match_weight[match]
-        emitted = _list_emitted(match, i, c, sides, work)
+        c = scratch.match_rule[match]
+        length = scratch.part[c, 3] - scratch.part[c, 2]
+        weight = scratch.match_weight[match]
+        emitted = _list_emitted(match, i, c, sides, scratch)
         for x in range(m - length + 1):
-            if not work.live[x] or work.earliest_end[c * size + x] > m:
+            if not scratch.live[x] or scratch.earliest_end[c * size + x] > m:
                 continue
-            if _match_target(match, c, x, sides, words, piece, work):
-                _reverse_target(match, c, emitted, weight, above + x * stride, sides, words, piece, joint, work)
-        match = np.int64(work.next[match])
+            if _match_target(match, c, x, sides, words, piece, scratch):
+                _reverse_target(match, c, emitted, weight, above + x * stride, sides, words, piece, joint, scratch)
+        match = np.int64(scratch.next[match])
 
 
 @njit
-def _fill_outside(sides, words, piece, base, null, joint, work):
+def _fill_outside(sides, words, piece, base, null, joint, scratch):
     """Fill outside sums, and add expected word pairs to `joint`. Returns the base's expected words."""
     n, m = piece.j - piece.i, piece.y - piece.x
     size = m + 1
     stride = _padded(size)
     matrix = size * stride
-    inside, outside = work.inside, work.outside
+    inside, outside = scratch.inside, scratch.outside
     for k in range(cell_of(0, n + 1) * matrix):
         outside[k] = 0.0
     root = cell_of(0, n) * matrix + m
@@ -926,7 +930,7 @@ def _fill_outside(sides, words, piece, base, null, joint, work):
             head = cell_of(i, j)
             offset = head * matrix
             if width < n:
-                _add_larger_spans(i, j, base, sides, words, piece, joint, work)
+                _add_outside_of_larger_spans(i, j, base, sides, words, piece, joint, scratch)
                 for side in range(2):
                     position = i - 1 if side == 0 else j
                     if position < 0 or position == n:
@@ -938,10 +942,10 @@ def _fill_outside(sides, words, piece, base, null, joint, work):
                         value = weight * outside[above + k]
                         outside[offset + k] += value
                         emitted += value * inside[offset + k]
-            emitted += _reverse_target_only(offset, size, null, work)
-            _drop_negligible(head, offset, size, work)
-            if work.bounds[head, 0] <= work.bounds[head, 1]:
-                _reverse_matches(head, i, offset, sides, words, piece, joint, work)
+            emitted += _reverse_target_only(offset, size, null, scratch)
+            _drop_negligible(head, offset, size, scratch)
+            if scratch.bounds[head, 0] <= scratch.bounds[head, 1]:
+                _reverse_matches(head, i, offset, sides, words, piece, joint, scratch)
             if width == 1:
                 for x in range(m):
                     scale = words.source_scale[piece.i + i] * words.target_scale[piece.x + x]
@@ -953,21 +957,22 @@ def _fill_outside(sides, words, piece, base, null, joint, work):
 
 
 @njit
-def sum_piece(chosen, number, sides, words, piece, base, null, joint, work):
+def sum_piece(chosen, number, sides, words, piece, base, null, joint, scratch):
     """Sum over all derivations of a piece with the first `number` chosen rules and the base.
 
-    Returns (sum or -1 if memory for matches is too small, expected number of words that the base emits). Adds the
-    expected number of times that one rule emits each word pair to `joint`. Expectations are computed only if the sum is
-    between `MIN_TOTAL` and `MAX_TOTAL`. `base` comes from `add_joins`. `null` float64[m] is scratch memory.
+    `base` comes from `add_joins`. Returns (linear sum, expected number of words that the base emits). Adds the expected
+    number of times that one rule emits each word pair to `joint` float64[source words, target words] of the whole pair.
+    If the sum is not between `MIN_TOTAL` and `MAX_TOTAL`, there are no expectations. If memory for matches is too
+    small, returns (-1, 0), and `scratch.sizes[NEEDED]` is the number of matches. `null` float64[m] is scratch memory.
     """
-    if not _match_all(chosen, number, sides, words, piece, work):
+    if not _match_all(chosen, number, sides, words, piece, scratch):
         return -1.0, 0.0
     n, m = piece.j - piece.i, piece.y - piece.x
     for x in range(m):
         word = piece.x + x
         null[x] = base.null * words.target_nulls[word] * words.target_scale[word]
-    _fill_inside(sides, words, piece, base, null, work)
-    total = work.inside[cell_of(0, n) * (m + 1) * _padded(m + 1) + m]
+    _fill_inside(sides, words, piece, base, null, scratch)
+    total = scratch.inside[cell_of(0, n) * (m + 1) * _padded(m + 1) + m]
     if not MIN_TOTAL < total < MAX_TOTAL:
         return total, 0.0
-    return total, _fill_outside(sides, words, piece, base, null, joint, work)
+    return total, _fill_outside(sides, words, piece, base, null, joint, scratch)

@@ -1,12 +1,13 @@
-"""Derivations of a sentence from its chart: samples, the best derivation, and expectations.
+"""Derivations of a sentence from its `chart.Chart`: samples, the best derivation, and expectations.
 
 The rules of a derivation are independent under the grammar of the chart. The grammar approximates Dirichlet processes,
 under which a fragment is more probable at its second use. Each sample therefore stores the ratio of its probabilities
 under the processes and the grammar, for a Metropolis–Hastings chain over samples [CGB09 §5; Johnson et al. 2007].
 
 An *item* is a symbol over a span. Its *incoming edges* are the rules that derive it, with a split of the span for rules
-of two symbols. In a chart of sums, the weights of the edges sum to the weight of the item. Edges are computed once and
-cached.
+of two symbols. In a chart of sums, the weights of the edges sum to the weight of the item. The edges of an item are
+computed when a derivation first reaches it. A derivation is an array of edges in preorder, as indices into
+`Items.edge`.
 """
 
 from typing import NamedTuple
@@ -39,11 +40,12 @@ EDGE = np.dtype(
 """Incoming edge of an item.
 
 `probability`: probability of the edge given the item. `cumulative`: sum of the probabilities up to this edge. `rule`:
-number within `kind`. `left`, `right`: symbols beside the split. A rule with one symbol has only `left`.
+number of the rule in the `ChartGrammar`, among rules of this `kind`. `left`, `right`: symbols before and after the
+position `split`. A rule with one symbol has only `left`.
 """
 
 _NEGLIGIBLE = 1e-12
-"""Minimum share of an edge in the weight of its item. Edges with a smaller share are omitted."""
+"""Edges with a smaller share in the weight of their item are omitted."""
 
 
 class Items(NamedTuple):
@@ -61,7 +63,7 @@ class Items(NamedTuple):
 
 
 @njit_inline
-def _add(row, weight, kind, rule, left, right, split):
+def _set_edge(row, weight, kind, rule, left, right, split):
     row["probability"], row["kind"], row["rule"] = weight, kind, rule
     row["left"], row["right"], row["split"] = left, right, split
 
@@ -75,7 +77,7 @@ def _weigh_edges(symbol, i, j, grammar, chart, rows):
         factor = np.exp(-chart.scale[cell])
         for w in range(grammar.word_start[i], grammar.word_start[j]):
             if grammar.word_parent[w] == symbol:
-                _add(rows[number], grammar.word_weight[w] * factor, LEXICAL_EDGE, grammar.word_rule[w], 0, 0, 0)
+                _set_edge(rows[number], grammar.word_weight[w] * factor, LEXICAL_EDGE, grammar.word_rule[w], 0, 0, 0)
                 number += 1
     first, last = grammar.parent_start[symbol], grammar.parent_start[symbol + 1]
     for k in range(i + 1, j):
@@ -92,25 +94,25 @@ def _weigh_edges(symbol, i, j, grammar, chart, rows):
                 weight *= right[grammar.right[r]]
                 if weight > 0.0:
                     weight *= grammar.weight[r] * factor
-                    _add(rows[number], weight, BINARY_EDGE, grammar.rule[r], grammar.left[r], grammar.right[r], k)
+                    _set_edge(rows[number], weight, BINARY_EDGE, grammar.rule[r], grammar.left[r], grammar.right[r], k)
                     number += 1
     if symbol < grammar.labels:
         for u in range(grammar.unary_start[symbol], grammar.unary_start[symbol + 1]):
             child = grammar.unary_child[u]
             weight = grammar.unary_weight[u] * chart.value[cell, child]
             if weight > 0.0:
-                _add(rows[number], weight, UNARY_EDGE, grammar.unary_rule[u], child, 0, 0)
+                _set_edge(rows[number], weight, UNARY_EDGE, grammar.unary_rule[u], child, 0, 0)
                 number += 1
     return number
 
 
 @njit
 def _find_or_add_item(symbol, i, j, grammar, chart, items):
-    """Return the index of an item, after adding it if it is new. Returns -1 if memory is too small."""
+    """Return the index of an item, after adding a new item with its edges, or -1 if memory is too small."""
     cell = cell_of(i, j)
-    known = items.item_number[cell, symbol]
-    if known > 0:
-        return np.int64(known) - 1
+    number = items.item_number[cell, symbol]
+    if number > 0:
+        return np.int64(number) - 1
     found = _weigh_edges(symbol, i, j, grammar, chart, items.weights)
     row = items.used[0]
     first = items.used[1]
@@ -140,7 +142,11 @@ def _find_or_add_item(symbol, i, j, grammar, chart, items):
 
 
 _MIN_USES = 1e-7
-"""Minimum number of expected uses of an item. Items with fewer uses are omitted."""
+"""Items with fewer expected uses are omitted from expectations."""
+
+
+WHOLE_SPAN, LEFT_SPAN, RIGHT_SPAN = 0, 1, 2
+"""Parts of a rule's span that a production covers: all of it, up to the split, or from the split on."""
 
 
 class Productions(NamedTuple):
@@ -150,9 +156,9 @@ class Productions(NamedTuple):
     start: NDArray[np.int64]
     # int32: production numbers of all rules.
     production: NDArray[np.int32]
-    # int8: part of its rule's span that a production covers: 0 for all, 1 left of the split, 2 right of the split.
-    part: NDArray[np.int8]
-    # int32[3, R]: the fragment that begins with this rule, or -1.
+    # int8: part of its rule's span that each production covers: `WHOLE_SPAN`, `LEFT_SPAN` or `RIGHT_SPAN`.
+    span_kind: NDArray[np.int8]
+    # int32[3, R]: index in `FragmentMasses` of the fragment that begins with this rule, or -1.
     fragment: NDArray[np.int32]
 
 
@@ -167,8 +173,8 @@ class FragmentMasses(NamedTuple):
     label_mass: NDArray[np.float64]
 
 
-class Draws(NamedTuple):
-    """D derivations sampled from a chart."""
+class DerivationSamples(NamedTuple):
+    """D derivations sampled from a chart, without their edges (see `ChartDerivations.derivation`)."""
 
     # uint64[D]: hash of the tree, which is equal for all derivations of a tree.
     tree: NDArray[np.uint64]
@@ -177,7 +183,7 @@ class Draws(NamedTuple):
 
 
 class SentenceKey(NamedTuple):
-    """Key of the random streams of a sentence."""
+    """Key of the random streams of a sentence. Each sample has its own stream."""
 
     seed: int
     sentence: int
@@ -193,7 +199,7 @@ class _LazyHypergraph(NamedTuple):
 
 
 @njit_allocating
-def count_visits(key: SentenceKey, drawn: Draws) -> NDArray[np.int64]:
+def count_visits(key: SentenceKey, drawn: DerivationSamples) -> NDArray[np.int64]:
     """Return the visits of each sample by a Metropolis–Hastings chain that proposes them in order."""
     log_ratio = drawn.log_ratio
     visits = np.zeros(len(log_ratio), np.int64)
@@ -219,14 +225,16 @@ class ChartDerivations:
         items = Items(np.zeros(chart.value.shape, np.int32), item, edge, np.zeros(2, np.int64), weights)
         self.graph = _LazyHypergraph(root, grammar, chart, items)
 
-    def draw(self, key: SentenceKey, draws: int, productions: Productions, processes: FragmentMasses) -> Draws:
-        """Return independent samples. Sample k uses the stream of (seed, sentence, k)."""
-        draws_made = Draws(np.zeros(draws, np.uint64), np.zeros(draws))
+    def draw(
+        self, key: SentenceKey, draws: int, productions: Productions, processes: FragmentMasses
+    ) -> DerivationSamples:
+        """Return `draws` independent samples. Sample k uses the stream (seed, sentence, k)."""
+        draws_made = DerivationSamples(np.zeros(draws, np.uint64), np.zeros(draws))
         uses = np.zeros(len(processes.fragment_mass), np.int32), np.zeros(len(processes.label_mass), np.int32)
         scratch = uses, *self._scratch()
         done = 0
         while (done := _draw_derivations(done, key, self.graph, productions, processes, draws_made, *scratch)) < draws:
-            self._make_room()
+            self._enlarge()
         return draws_made
 
     def count_uses(self, key: SentenceKey, visits: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -236,7 +244,7 @@ class ChartDerivations:
         return counts
 
     def derivation(self, key: SentenceKey, draw: int) -> NDArray[np.int64]:
-        """Return the edges of sample `draw` in preorder."""
+        """Return the edges of sample number `draw` of the `draw` with this key, in preorder."""
         return self._walk(key, draw, False)
 
     def best(self) -> NDArray[np.int64]:
@@ -250,9 +258,9 @@ class ChartDerivations:
             counts = np.zeros(len(self.graph.items.edge))
             if _add_expected_uses(self.graph, item_uses, np.zeros_like(item_uses[0]), counts):
                 return counts[: self.graph.items.used[1]]
-            self._make_room()
+            self._enlarge()
 
-    def _make_room(self) -> None:
+    def _enlarge(self) -> None:
         items = self.graph.items
         item, edge = np.empty(4 * len(items.item), ITEM), np.empty(4 * len(items.edge), EDGE)
         item[: items.used[0]] = items.item[: items.used[0]]
@@ -266,8 +274,8 @@ class ChartDerivations:
 
     def _walk(self, key: SentenceKey, draw: int, best: bool) -> NDArray[np.int64]:
         stack, path = self._scratch()
-        while (number := walk(key, draw, best, self.graph, stack, path)) < 0:
-            self._make_room()
+        while (number := _write_derivation(key, draw, best, self.graph, stack, path)) < 0:
+            self._enlarge()
         return path[0, :number]
 
 
@@ -278,8 +286,8 @@ def _push(stack, top, symbol, start, end):
 
 
 @njit
-def _push_parts(stack, top, edge, item):
-    """Push the parts of a chosen edge, with the left part on top. Returns the height of the stack."""
+def _push_tails(stack, top, edge, item):
+    """Push the tails of an edge, with the left tail on top. Returns the height of the stack."""
     if edge["kind"] == BINARY_EDGE:
         top = _push(stack, top, edge["right"], edge["split"], item["end"])
         return _push(stack, top, edge["left"], item["start"], edge["split"])
@@ -290,14 +298,14 @@ def _push_parts(stack, top, edge, item):
 
 @njit
 def _tree_hash(edge, item, productions):
-    """Return the hash of an edge's productions and spans. A tree's hash is the sum over its edges."""
+    """Return the hash of an edge's productions and spans. The hash of a tree is the sum over its edges."""
     total = np.uint64(0)
     kind, rule, split = edge["kind"], edge["rule"], edge["split"]
     for p in range(productions.start[kind, rule], productions.start[kind, rule + 1]):
-        part = productions.part[p]
-        start = split if part == 2 else item["start"]
-        end = split if part == 1 else item["end"]
-        middle = split if part == 0 else 0
+        span_kind = productions.span_kind[p]
+        start = split if span_kind == RIGHT_SPAN else item["start"]
+        end = split if span_kind == LEFT_SPAN else item["end"]
+        middle = split if span_kind == WHOLE_SPAN else 0
         spans = (np.uint64(start) << np.uint64(40)) ^ (np.uint64(end) << np.uint64(20)) ^ np.uint64(middle)
         total += mix(mix(np.uint64(productions.production[p]) + GOLDEN) + mix(spans))
     return total
@@ -305,10 +313,10 @@ def _tree_hash(edge, item, productions):
 
 @njit
 def _draw_derivations(first, key, graph, productions, processes, drawn, uses, stack, path):
-    """Draw samples from index `first` on. Returns the next index, < D if memory is too small."""
+    """Draw samples from index `first` on. Returns the number of samples drawn, < D if memory is too small."""
     fragment_uses, label_uses = uses
     for draw in range(first, len(drawn.tree)):
-        number = walk(key, draw, False, graph, stack, path)
+        number = _write_derivation(key, draw, False, graph, stack, path)
         if number < 0:
             return draw
         log_ratio = 0.0
@@ -331,7 +339,7 @@ def _draw_derivations(first, key, graph, productions, processes, drawn, uses, st
 
 
 @njit
-def walk(key, draw, best, graph, stack, path):
+def _write_derivation(key, draw, best, graph, stack, path):
     """Write a derivation's edges and items in preorder. Returns their number, -1 if memory is too small."""
     items = graph.items
     state = stream(key.seed, key.sentence, draw)
@@ -352,66 +360,80 @@ def walk(key, draw, best, graph, stack, path):
             chosen = first + np.searchsorted(items.edge["cumulative"][first : last - 1], uniform(state), side="right")
         path[0, number], path[1, number] = chosen, item_row
         number += 1
-        top = _push_parts(stack, top, items.edge[chosen], item)
+        top = _push_tails(stack, top, items.edge[chosen], item)
     return number
 
 
 @njit
 def _count_edges(key, graph, visits, counts, stack, path):
-    """Redraw the samples. For each sample, add its visits to the counts of its edges."""
+    """Redraw the samples, and add the visits of each sample to the counts of its edges."""
     for draw in range(len(visits)):
         if visits[draw] > 0:
-            for k in range(walk(key, draw, False, graph, stack, path)):
+            for k in range(_write_derivation(key, draw, False, graph, stack, path)):
                 counts[path[0, k]] += visits[draw]
+
+
+@njit
+def _propagate_unary_uses(graph, i, j, item_uses, pending):
+    """Add the uses of labels to their unary children. Returns False if memory is too small."""
+    grammar, chart, items = graph.grammar, graph.chart, graph.items
+    uses = item_uses[cell_of(i, j)]
+    propagating = False
+    for label in range(grammar.labels):
+        pending[label] = uses[label]
+        propagating = propagating or uses[label] > _MIN_USES
+    while propagating:
+        propagating = False
+        for label in range(grammar.labels):
+            label_uses = pending[label]
+            if label_uses <= _MIN_USES:
+                continue
+            pending[label] = 0.0
+            row = _find_or_add_item(label, i, j, grammar, chart, items)
+            if row < 0:
+                return False
+            for k in range(items.item[row]["first"], items.item[row]["last"]):
+                edge = items.edge[k]
+                if edge["kind"] == UNARY_EDGE:
+                    child_uses = label_uses * edge["probability"]
+                    pending[edge["left"]] += child_uses
+                    uses[edge["left"]] += child_uses
+                    propagating = propagating or pending[edge["left"]] > _MIN_USES
+    return True
+
+
+@njit
+def _add_edge_uses(graph, i, j, item_uses, counts):
+    """Add the expected uses of edges over [i, j) to `counts`. Returns False if memory is too small."""
+    chart, items = graph.chart, graph.items
+    cell = cell_of(i, j)
+    for a in range(chart.active_count[cell]):
+        symbol = chart.active[cell, a]
+        uses = item_uses[cell, symbol]
+        if uses <= _MIN_USES:
+            continue
+        row = _find_or_add_item(symbol, i, j, graph.grammar, chart, items)
+        if row < 0:
+            return False
+        for k in range(items.item[row]["first"], items.item[row]["last"]):
+            edge = items.edge[k]
+            expected = uses * edge["probability"]
+            counts[k] += expected
+            if edge["kind"] == BINARY_EDGE:
+                item_uses[cell_of(i, np.int64(edge["split"])), edge["left"]] += expected
+                item_uses[cell_of(np.int64(edge["split"]), j), edge["right"]] += expected
+    return True
 
 
 @njit
 def _add_expected_uses(graph, item_uses, pending, counts):
     """Add the expected uses of each edge to `counts`. Returns False if memory is too small."""
-    grammar, chart, items = graph.grammar, graph.chart, graph.items
-    words = grammar.length
+    words = graph.grammar.length
     item_uses[cell_of(0, words), graph.root] = 1.0
     for width in range(words, 0, -1):
         for i in range(words - width + 1):
-            j = i + width
-            cell = cell_of(i, j)
-            active = chart.active[cell]
-            number = chart.active_count[cell]
-            cell_uses = item_uses[cell]
-            propagating = False
-            for label in range(grammar.labels):
-                pending[label] = cell_uses[label]
-                propagating = propagating or cell_uses[label] > _MIN_USES
-            # Propagate uses of labels along unary rules until none is pending, because unary rules may form cycles.
-            while propagating:
-                propagating = False
-                for label in range(grammar.labels):
-                    waiting = pending[label]
-                    if waiting <= _MIN_USES:
-                        continue
-                    pending[label] = 0.0
-                    row = _find_or_add_item(label, i, j, grammar, chart, items)
-                    if row < 0:
-                        return False
-                    for k in range(items.item[row]["first"], items.item[row]["last"]):
-                        edge = items.edge[k]
-                        if edge["kind"] == UNARY_EDGE:
-                            child_uses = waiting * edge["probability"]
-                            pending[edge["left"]] += child_uses
-                            cell_uses[edge["left"]] += child_uses
-                            propagating = propagating or pending[edge["left"]] > _MIN_USES
-            for a in range(number):
-                symbol = active[a]
-                if cell_uses[symbol] <= _MIN_USES:
-                    continue
-                row = _find_or_add_item(symbol, i, j, grammar, chart, items)
-                if row < 0:
-                    return False
-                for k in range(items.item[row]["first"], items.item[row]["last"]):
-                    edge = items.edge[k]
-                    expected = cell_uses[symbol] * edge["probability"]
-                    counts[k] += expected
-                    if edge["kind"] == BINARY_EDGE:
-                        item_uses[cell_of(i, np.int64(edge["split"])), edge["left"]] += expected
-                        item_uses[cell_of(np.int64(edge["split"]), j), edge["right"]] += expected
+            if not _propagate_unary_uses(graph, i, i + width, item_uses, pending):
+                return False
+            if not _add_edge_uses(graph, i, i + width, item_uses, counts):
+                return False
     return True

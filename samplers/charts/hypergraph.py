@@ -1,8 +1,8 @@
 """Inside and outside sums, samples and expectations of packed hypergraphs (weighted deduction).
 
-An *item* is anything that can be derived, such as a bispan. An *edge* derives one item, its head, from other items,
-its tails. A derivation chooses one edge for the root, one for each tail of that edge, and so on. Its weight is the
-product of its edges' weights.
+An *item* is anything that can be derived, such as a bispan. An *edge* derives one item, its head, from other items, its
+tails. A derivation chooses one edge for the root, one for each tail of that edge, and so on. Its weight is the product
+of its edges' weights. The *inside sum* of an item is the total weight of its derivations.
 """
 
 from typing import NamedTuple
@@ -15,13 +15,13 @@ from hierogram.samplers.compiled.streams import advance, uniform
 from hierogram.samplers.exceptions import GrammarError
 
 ITEMS, EDGES, TAILS = range(3)
-"""Indices of `Hypergraph.size`."""
+"""Indices into `Hypergraph.size`."""
 
 
 class Hypergraph(NamedTuple):
     """Packed hypergraph: items in topological order with the root last, and their edges."""
 
-    # int64[I+1]: item k has the edges `first[k]` to `first[k + 1] - 1`.
+    # int64[I+1]: item k has the incoming edges `first[k]` to `first[k + 1] - 1`.
     first: NDArray[np.int64]
     # int32[E]: item that each edge derives.
     head: NDArray[np.int32]
@@ -42,7 +42,8 @@ class Hypergraph(NamedTuple):
 
 
 def make_hypergraph(items: int, edges: int) -> Hypergraph:
-    """Allocate a hypergraph with room for two tails per edge. Unused memory costs nothing."""
+    """Allocate a hypergraph with room for `items` items, `edges` edges, and two tails per edge."""
+    # Memory that is never written takes no physical memory, so the arrays may be much too large.
     return Hypergraph(
         np.zeros(items + 1, np.int64),
         np.empty(edges, np.int32),
@@ -54,16 +55,18 @@ def make_hypergraph(items: int, edges: int) -> Hypergraph:
     )
 
 
-class Key(NamedTuple):
-    """Key of a random stream."""
+class StreamKey(NamedTuple):
+    """Key of a random stream: different keys give independent streams."""
 
     seed: int
     pair: int
     step: int
 
 
-class Scores(NamedTuple):
-    """Linear `inside` sums of items, float64[I], and `expected` uses of edges, float64[E]."""
+class InsideOutside(NamedTuple):
+    """Inside sums of items, linear, and expected uses of edges per derivation."""
+
+    # float64[I], float64[E].
 
     inside: NDArray[np.float64]
     expected: NDArray[np.float64]
@@ -74,10 +77,10 @@ class Scores(NamedTuple):
         return float(self.inside[-1])
 
 
-def score(graph: Hypergraph) -> Scores:
-    """Return inside sums and expectations. Raises `GrammarError` for a hypergraph without derivations."""
+def inside_outside(graph: Hypergraph) -> InsideOutside:
+    """Compute inside sums and expectations. Raises `GrammarError` if the root has no derivation."""
     items = int(graph.size[ITEMS])
-    scores = Scores(np.empty(items), np.empty(graph.edges))
+    scores = InsideOutside(np.empty(items), np.empty(graph.edges))
     sum_inside(graph, scores.inside)
     if not items or not scores.total > 0:
         raise GrammarError("the hypergraph has no derivation")
@@ -86,7 +89,7 @@ def score(graph: Hypergraph) -> Scores:
 
 
 def total_weight(graph: Hypergraph) -> float:
-    """Return the total weight of all derivations, or 0 for a hypergraph without derivations."""
+    """Return the total weight of all derivations of the root, linear, or 0 without a derivation."""
     inside = np.empty(int(graph.size[ITEMS]))
     sum_inside(graph, inside)
     return float(inside[-1]) if len(inside) else 0.0
@@ -94,7 +97,7 @@ def total_weight(graph: Hypergraph) -> float:
 
 @njit
 def sum_inside(graph, inside):
-    """Compute the inside sums of all items."""
+    """Fill `inside` with the inside sums of all items, linear."""
     for k in range(graph.size[ITEMS]):
         total = 0.0
         for e in range(graph.first[k], graph.first[k + 1]):
@@ -107,7 +110,7 @@ def sum_inside(graph, inside):
 
 @njit
 def sum_outside(graph, inside, outside, expected):
-    """Compute outside sums and edge expectations from inside sums. The sum of the root must be > 0."""
+    """Fill outside sums and expected uses of edges from inside sums. The root's sum must be > 0."""
     items = graph.size[ITEMS]
     outside[:items] = 0.0
     outside[items - 1] = 1.0

@@ -1,9 +1,9 @@
 """Sentence pairs to parse: synchronous rules, words, masks, and bispans.
 
-A *bispan* is a source span [i, j) with a target span [x, y). A mask is a set of word pairs. One rule must emit both
-words of a *positive* pair, and no rule may emit both words of a *negative* pair. A bispan with only one word of a
-positive pair has no derivation and is omitted. The remaining bispans of a source span and target start have
-consecutive ends.
+A *bispan* is a source span [i, j) with a target span [x, y). A mask restricts some word pairs: one rule must emit both
+words of a *positive* word pair, and no rule may emit both words of a *negative* word pair. A bispan with only one word
+of a positive word pair has no derivation and is omitted. The other bispans are items. For a given source span and
+target start, their target ends are consecutive.
 """
 
 from typing import NamedTuple
@@ -14,22 +14,22 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit, njit_inline
 
 ANY = -10_000
-"""Symbol that matches any single word."""
+"""Symbol of a rule that matches any single word. `PairWords` has the weights of these words."""
 
 
 class RuleSide(NamedTuple):
     """Source or target sides of R rules, with at most one `ANY` each."""
 
-    # int32[symbols]: word numbers, `ANY`, or -1-k for nonterminal k of a rule, numbered from 0 in source order.
+    # int32[symbols]: word numbers, `ANY`, or -k for nonterminal k of a rule, numbered from 1 in source order.
     symbols: NDArray[np.int32]
     # int32[R+1]: index into `symbols` of the first symbol of each rule.
     first: NDArray[np.int32]
-    # int32[symbols + 1]: minimum number of words from each symbol to the end of its side.
-    rest: NDArray[np.int32]
+    # int32[symbols + 1]: minimum number of words that the symbols from here to the end of the side cover.
+    min_words: NDArray[np.int32]
 
 
 class Rules(NamedTuple):
-    """R synchronous rules for one pair, with linear weights. `emits` is True for rules with words."""
+    """R synchronous rules with linear weights, float64[R]. `emits` is True for rules with words or `ANY`."""
 
     source: RuleSide
     target: RuleSide
@@ -59,31 +59,31 @@ class PairWords(NamedTuple):
 
 
 class PairTask(NamedTuple):
-    """Pair to parse, with its rules and mask."""
+    """Sentence pair to parse, with its rules and mask."""
 
     rules: Rules
     words: PairWords
     # True if a nonterminal may be empty on one side.
     empty_sides: bool
-    # int8[n, m]: mask by word pair: 1 for positive pairs, -1 for negative pairs, 0 without restriction.
-    fixed: NDArray[np.int8]
+    # int8[n, m]: 1 for positive word pairs, -1 for negative word pairs, 0 without restriction.
+    mask: NDArray[np.int8]
 
 
-class Cells(NamedTuple):
-    """I items of a pair of n source and m target words."""
+class ItemTable(NamedTuple):
+    """Items of a pair of n source and m target words under a mask. `number_items` fills the table."""
 
-    # int32[spans, m+1]: source span s and target start x have one item per target end from `low[s, x]` to `high[s, x]`.
-    # The first of these items has the number `base[s, x]`.
+    # int32[spans, m+1]: source span s (see `span_index`) and target start x have one item per target end from `low[s,
+    # x]` to `high[s, x]`, and none if `high[s, x] < low[s, x]`. The first of these items has the number `base[s, x]`.
     base: NDArray[np.int32]
     low: NDArray[np.int32]
     high: NDArray[np.int32]
-    # int32[I, 4]: (i, j, x, y) of each item.
+    # int32[items, 4]: (i, j, x, y) of each item.
     bispan: NDArray[np.int32]
     # bool[spans]: True for source spans with items.
     filled: NDArray[np.bool_]
-    # int32[n+1, m]: for source position i and target word x, number of source words before i in a positive pair with x.
+    # int32[n+1, m]: number of positive word pairs of target word x with a source word before position i.
     covered: NDArray[np.int32]
-    # int32[n], int32[m]: number of positive pairs of each source and target word.
+    # int32[n], int32[m]: number of positive word pairs of each source and target word.
     source_positives: NDArray[np.int32]
     target_positives: NDArray[np.int32]
 
@@ -100,24 +100,24 @@ def _rule_side(sides: list[list[int]], empty_sides: bool) -> RuleSide:
     symbols = np.array([symbol for side in sides for symbol in side], np.int32)
     first = np.cumsum([0, *map(len, sides)], dtype=np.int32)
     before = np.concatenate(([0], np.cumsum(np.where(is_word(symbols), 1, 0 if empty_sides else 1))))
-    rest = before[np.repeat(first[1:], np.diff(first))] - before[:-1]
-    return RuleSide(symbols, first, np.append(rest, 0).astype(np.int32))
+    min_words = before[np.repeat(first[1:], np.diff(first))] - before[:-1]
+    return RuleSide(symbols, first, np.append(min_words, 0).astype(np.int32))
 
 
 def is_word(symbols: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Return True for each symbol that matches a word, bool[symbols]."""
+    """Return bool[symbols]: True for words and `ANY`, False for nonterminals."""
     return np.asarray((symbols >= 0) | (symbols == ANY), np.bool_)
 
 
-def unmasked(rules: Rules, words: PairWords, empty_sides: bool) -> PairTask:
-    """Return a task with an empty mask."""
+def unmasked_task(rules: Rules, words: PairWords, empty_sides: bool) -> PairTask:
+    """Return a task with a mask that restricts nothing."""
     return PairTask(rules, words, empty_sides, np.zeros((len(words.source), len(words.target)), np.int8))
 
 
-def make_cells(source: int, target: int, items: int) -> Cells:
-    """Allocate up to `items` items for a pair of `source` and `target` words."""
+def make_item_table(source: int, target: int, items: int) -> ItemTable:
+    """Allocate a table with room for `items` items, for a pair of `source` and `target` words."""
     spans = (source + 1) * (source + 2) // 2
-    return Cells(
+    return ItemTable(
         base=np.empty((spans, target + 1), np.int32),
         low=np.empty((spans, target + 1), np.int32),
         high=np.empty((spans, target + 1), np.int32),
@@ -130,30 +130,31 @@ def make_cells(source: int, target: int, items: int) -> Cells:
 
 
 @njit_inline
-def span_of(i, j):
+def span_index(i, j):
     """Return the index of source span [i, j), which may be empty."""
     return j * (j + 1) // 2 + i
 
 
 @njit
-def _read_mask(fixed, cells):
-    n, m = fixed.shape
-    cells.covered[0] = cells.source_positives[:] = cells.target_positives[:] = 0
+def _read_mask(mask, table):
+    n, m = mask.shape
+    table.covered[0] = table.source_positives[:] = table.target_positives[:] = 0
     for i in range(n):
         for x in range(m):
-            cells.covered[i + 1, x] = cells.covered[i, x] + (1 if fixed[i, x] > 0 else 0)
-            if fixed[i, x] > 0:
-                cells.source_positives[i] += 1
-                cells.target_positives[x] += 1
+            table.covered[i + 1, x] = table.covered[i, x] + (1 if mask[i, x] > 0 else 0)
+            if mask[i, x] > 0:
+                table.source_positives[i] += 1
+                table.target_positives[x] += 1
 
 
 @njit
-def _number_span_items(i, j, solid, item, cells):
-    """Add the items of a source span, without empty target spans if `solid`. Returns the next item number."""
-    covered = cells.covered
+def _number_span_items(i, j, min_width, item, table):
+    """Add the items of a source span with at least `min_width` target words. Returns the next number."""
+    covered = table.covered
     n, m = len(covered) - 1, covered.shape[1]
-    span = span_of(i, j)
+    span = span_index(i, j)
     first_in, last_in = m, np.int64(-1)
+    # A positive target word is divided if only some of its positive source words are in the span.
     divided = False
     for x in range(m):
         inside = covered[j, x] - covered[i, x]
@@ -161,37 +162,37 @@ def _number_span_items(i, j, solid, item, cells):
             first_in = min(first_in, x)
             last_in = x
             divided = divided or inside < covered[n, x]
-    cells.filled[span] = False
+    table.filled[span] = False
     limit = np.int64(m)
     for x in range(m, -1, -1):
         if x < m and covered[n, x] > 0 and covered[j, x] == covered[i, x]:
             limit = np.int64(x)
-        low = max(np.int64(x + solid), last_in + 1)
+        low = max(np.int64(x + min_width), last_in + 1)
         high = limit
         if divided or x > first_in:
             low, high = np.int64(1), np.int64(0)
-        cells.base[span, x], cells.low[span, x], cells.high[span, x] = item, low, high
+        table.base[span, x], table.low[span, x], table.high[span, x] = item, low, high
         for y in range(low, high + 1):
-            if item < len(cells.bispan):
-                bispan = cells.bispan[item]
+            if item < len(table.bispan):
+                bispan = table.bispan[item]
                 bispan[0], bispan[1], bispan[2], bispan[3] = i, j, x, y
             item += 1
-            cells.filled[span] = True
+            table.filled[span] = True
     return item
 
 
 @njit
-def number_items(fixed, empty_sides, cells):
-    """Assign topologically sorted numbers to items under a mask. Returns their count, even without room."""
-    n = len(fixed)
-    _read_mask(fixed, cells)
+def number_items(mask, empty_sides, table):
+    """Fill the table with items, shorter source spans first. Returns their count, even without room."""
+    n = len(mask)
+    _read_mask(mask, table)
     item = np.int64(0)
     for width in range(n + 1):
         for i in range(n + 1 - width):
             if width > 0:
-                item = _number_span_items(i, i + width, 0 if empty_sides else 1, item, cells)
+                item = _number_span_items(i, i + width, 0 if empty_sides else 1, item, table)
             elif empty_sides:
-                item = _number_span_items(i, i, 1, item, cells)
+                item = _number_span_items(i, i, 1, item, table)
             else:
-                cells.filled[span_of(i, i)] = False
+                table.filled[span_index(i, i)] = False
     return item

@@ -15,8 +15,9 @@ from hierogram.samplers.decoding.grammar import PackedGrammar, WeightedGrammar
 from hierogram.samplers.language_models.model import LanguageModel
 
 GLUE_START, GLUE_NEXT, GOAL = -1, -2, -3
-"""Rule numbers outside the grammar: S → X, S → S X, and the goal rule, which adds the end symbol."""
+"""Rule numbers outside the grammar: S → X, S → S X, and the goal rule, which adds </s>."""
 NONE = -1
+"""Missing index, such as the end of a list."""
 
 ITEM = np.dtype(
     [
@@ -37,16 +38,17 @@ ITEM = np.dtype(
 The *open words* of an item are its first target words, whose n-grams depend on words to their left. The other words are
 *closed*.
 
-`score`: score of the best derivation. `open_log10`: log10 probability of the open words without left context. `rank`:
-`score` plus the weighted natural log of the same probability. `edges`: last edge, which begins the list of the item's
-edges. `best`: best edge. `state`: language-model state after the last word. `open`: number of open words. `closed`: 1
-if no word to the right can become an open word.
+`score`: score of the best derivation, without the language-model probability of the open words. `open_log10`: log10
+probability of the open words without left context. `rank`: `score` plus the weighted natural log of the latter.
+`edges`: last edge, which begins the list of the item's edges. `best`: best edge. `cell`: its cell. `state`:
+language-model state after the last word. `open`: number of open words. `closed`: 1 if no word to the right can become
+an open word.
 """
 
 EDGE = np.dtype(
     [
         ("score", np.float64),
-        ("own", np.float64),
+        ("local_score", np.float64),
         ("lm", np.float64),
         ("rule", np.int32),
         ("tails", np.int32),
@@ -57,10 +59,10 @@ EDGE = np.dtype(
 )
 """Hyperedge.
 
-`score`: score with the best derivations of the tails. `own`: score without the tails. `lm`: natural log probability of
-the words that this edge closes. `rule`: rule number, R + e for extra rule e of the sentence, or `GLUE_START`,
-`GLUE_NEXT` or `GOAL`. `tails`: index of the first tail in the `tails` pool. `arity`: number of tails. `next`: next edge
-in the list of the item's edges.
+`score`: score with the best derivations of the tails. `local_score`: score without the tails. `lm`: natural log
+probability of the words that this edge closes. `rule`: rule number, R + e for extra rule e of the sentence, or
+`GLUE_START`, `GLUE_NEXT` or `GOAL`. `tails`: index of the first tail in the `tails` pool. `arity`: number of tails.
+`next`: next edge in the list of the item's edges.
 """
 
 CUBE = np.dtype(
@@ -86,7 +88,7 @@ CANDIDATE = np.dtype(
         ("unjoined", np.float64),
         ("score", np.float64),
         ("rank", np.float64),
-        ("own", np.float64),
+        ("local_score", np.float64),
         ("lm", np.float64),
         ("open_log10", np.float64),
         ("cube", np.int32),
@@ -135,7 +137,7 @@ Pool = IntEnum(
     "ITEMS EDGES TAILS CUBES CUBE_CELLS CANDIDATES COORDINATES HEAP KEPT STAMP",
     start=0,
 )
-"""Indices into `DecodingChart.taken`."""
+"""Indices into `DecodingChart.used`."""
 
 
 class InputSentence(NamedTuple):
@@ -163,7 +165,7 @@ class SearchLimits(NamedTuple):
 
 
 class DecodingTask(NamedTuple):
-    """Inputs to decode one sentence."""
+    """Sentence to decode, with the grammar, its weights, the language model and limits."""
 
     grammar: PackedGrammar
     weighed: WeightedGrammar
@@ -173,7 +175,7 @@ class DecodingTask(NamedTuple):
 
 
 class DecodingChart(NamedTuple):
-    """Pools of records of a chart. An item has up to w open words."""
+    """Pools of records of a chart. An item has up to w open words. A cell is X, S or the goal over a span."""
 
     # ITEM[items]: items of all cells.
     items: NDArray[np.void]
@@ -223,11 +225,11 @@ class DecodingChart(NamedTuple):
     # int32[w + 1]: open words of the candidate that is being joined.
     open_words: NDArray[np.int32]
     # int64[10]: number of used records of each pool, and the stamp of the current cell at `STAMP`.
-    taken: NDArray[np.int64]
+    used: NDArray[np.int64]
 
 
 def make_chart(words: int, order: int, size: int, pops: int) -> DecodingChart:
-    """Allocate a chart for `words` words, a language model of `order`, about `size` items, and `pops`."""
+    """Allocate a chart for up to `words` words, a model of `order`, `size` items, and the limit `pops`."""
     width = max(order - 1, 1)
     cells = (words + 1) ** 2 + words + 3
     # Pools for one cell or one start position are reused, so they are smaller than pools for the whole sentence.
@@ -258,7 +260,7 @@ def make_chart(words: int, order: int, size: int, pops: int) -> DecodingChart:
         stack=np.empty(words + 2, FRAME),
         path=np.empty(words + 2, np.int32),
         open_words=np.empty(width + 1, np.int32),
-        taken=np.empty(len(Pool), np.int64),
+        used=np.empty(len(Pool), np.int64),
     )
 
 
@@ -275,8 +277,8 @@ def s_cell(task, end):
     return side * side + end
 
 
-def span_of(words: int, cell: int) -> tuple[int, int]:
-    """Return the span [start, end) of a cell."""
+def cell_span(words: int, cell: int) -> tuple[int, int]:
+    """Return the span [start, end) of a cell in the chart of a sentence of `words` words."""
     first_of_s = (words + 1) ** 2
     if cell >= first_of_s:
         return 0, min(cell - first_of_s, words)

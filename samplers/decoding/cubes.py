@@ -40,7 +40,7 @@ def _memo_slot(task, chart, state, word):
 
 @njit_inline
 def _append_word(task, chart, word, joined):
-    """Return `joined`, as from `_compute_state`, with a word appended. Probabilities are log10."""
+    """Return `joined` with a word appended. `joined` is as from `_compute_state`, but all logs are log10."""
     size, state, closed, closed_log10, open_log10 = joined
     entry = chart.memo[_memo_slot(task, chart, state, word)]
     if closed:
@@ -117,11 +117,11 @@ INHERITED = 0.75
 
 
 @njit_inline
-def _insert(chart, number, estimate):
-    """Add a number to the heap. It must be higher than the numbers on the heap."""
+def _push_heap(chart, number, estimate):
+    """Add the number of a candidate or item to the heap. It must be higher than all numbers on the heap."""
     heap, estimates = chart.heap, chart.estimates
-    position = chart.taken[Pool.HEAP]
-    chart.taken[Pool.HEAP] = position + 1
+    position = chart.used[Pool.HEAP]
+    chart.used[Pool.HEAP] = position + 1
     while position > 0:
         above = (position - 1) >> 1
         # Do not swap equal estimates, since numbers on the heap are lower.
@@ -133,12 +133,12 @@ def _insert(chart, number, estimate):
 
 
 @njit_inline
-def _pop(chart):
-    """Pop the number with the best estimate from the heap. Ties go to the lowest number."""
+def _pop_heap(chart):
+    """Remove the number with the best estimate from the heap, among equal ones the lowest. Returns it."""
     heap, estimates = chart.heap, chart.estimates
     best = np.int64(heap[0])
-    size = chart.taken[Pool.HEAP] - 1
-    chart.taken[Pool.HEAP] = size
+    size = chart.used[Pool.HEAP] - 1
+    chart.used[Pool.HEAP] = size
     moved, estimate = heap[size], estimates[size]
     position = 0
     while True:
@@ -160,14 +160,14 @@ def _pop(chart):
 
 
 @njit_inline
-def _push(task, chart, cube, coordinates, axis, gain):
+def _push_candidate(task, chart, cube, coordinates, axis, gain):
     """Push a cube's candidate onto the heap. Its coordinates begin at index `coordinates` of their pool.
 
     `axis` is the axis of its last step, 0 if all items are the best of their cells. `gain` is the rank of its
     predecessor minus the predecessor's estimate before joining. At the pop limit, the candidate and its successors are
     pruned if its estimate is not better than the worst kept candidate.
     """
-    used = chart.taken
+    used = chart.used
     number = used[Pool.CANDIDATES]
     cube_row, candidate = chart.cubes[cube], chart.candidates[number]
     candidate.cube, candidate.coordinates, candidate.first_axis = cube, coordinates, axis
@@ -178,22 +178,22 @@ def _push(task, chart, cube, coordinates, axis, gain):
     candidate.unjoined = unjoined
     margin = (MARGIN if axis == 0 else NEAR_MARGIN) * max(task.weighed.weights[LM], 0.0) * cube_row.arity
     estimate = unjoined + INHERITED * gain + margin
-    if _is_worse(task, chart, estimate):
+    if _can_prune(task, chart, estimate):
         return
     used[Pool.CANDIDATES] += 1
     used[Pool.COORDINATES] = coordinates + cube_row.arity + 1
-    _insert(chart, number, estimate)
+    _push_heap(chart, number, estimate)
 
 
 @njit_inline
-def _is_worse(task, chart, estimate):
-    return 0 < task.limits.pops <= chart.taken[Pool.KEPT] and estimate <= chart.kept_ranks[0]
+def _can_prune(task, chart, estimate):
+    return 0 < task.limits.pops <= chart.used[Pool.KEPT] and estimate <= chart.kept_ranks[0]
 
 
 @njit_inline
-def _keep(task, chart, candidate):
-    """Keep a joined candidate. At the pop limit, it replaces the worst one if better."""
-    kept, ranks, used = chart.kept, chart.kept_ranks, chart.taken
+def _keep_candidate(task, chart, candidate):
+    """Keep a joined candidate. At the pop limit, it replaces the worst kept candidate if it is better."""
+    kept, ranks, used = chart.kept, chart.kept_ranks, chart.used
     rank = chart.candidates[candidate].rank
     size = used[Pool.KEPT]
     position = size
@@ -224,8 +224,8 @@ def _keep(task, chart, candidate):
 
 @njit_inline
 def _has_room(chart, arity):
-    """Check if the pools have room for an edge, an item, and one candidate per axis."""
-    used, axes = chart.taken, arity + 1
+    """Check if the pools have room for an edge and its item, and for a candidate per axis of a cube."""
+    used, axes = chart.used, arity + 1
     return (
         used[Pool.CANDIDATES] + axes <= len(chart.candidates)
         and used[Pool.COORDINATES] + axes * axes <= len(chart.coordinates)
@@ -236,7 +236,7 @@ def _has_room(chart, arity):
 
 
 @njit_inline
-def _grow(task, chart, candidate, rank):
+def _push_successors(task, chart, candidate, rank):
     """Push the successors of a joined candidate of rank `rank`. The pools must have room."""
     row = chart.candidates[candidate]
     gain = rank - row.unjoined
@@ -251,16 +251,16 @@ def _grow(task, chart, candidate, rank):
             end = chart.cells[chart.cube_cells[cube_row.cells + axis - 1], 1]
         if chart.coordinates[coordinates + axis] + 1 >= end:
             continue
-        to = chart.taken[Pool.COORDINATES]
+        to = chart.used[Pool.COORDINATES]
         for k in range(arity + 1):
             chart.coordinates[to + k] = chart.coordinates[coordinates + k]
         chart.coordinates[to + axis] += 1
-        _push(task, chart, cube, to, np.int64(axis), gain)
+        _push_candidate(task, chart, cube, to, np.int64(axis), gain)
 
 
 @njit_inline
-def own_score(task, rule):
-    """Return the score w · f of a rule of any kind, without language-model probabilities."""
+def rule_score(task, rule):
+    """Return the score w · f of a grammar, extra, glue or goal rule, without language-model probabilities."""
     weighed, sentence = task.weighed, task.sentence
     rules = len(weighed.score)
     if rule < 0:
@@ -279,16 +279,16 @@ def own_score(task, rule):
 
 @njit_inline
 def _join(task, chart, candidate):
-    """Join the items of a candidate. Returns the rank."""
+    """Join the items of a candidate: set its scores, state and open words. Returns its rank."""
     row = chart.candidates[candidate]
     arity = chart.cubes[row.cube].arity
-    tails = chart.taken[Pool.TAILS]
+    tails = chart.used[Pool.TAILS]
     for k in range(arity):
         chart.tails[tails + k] = chart.ranked[chart.coordinates[row.coordinates + 1 + k]]
     size, state, closed, closed_log10, open_log10 = _compute_state(task, chart, np.int64(row.rule), tails)
-    row.own = own_score(task, np.int64(row.rule)) + task.weighed.weights[LM] * closed_log10
+    row.local_score = rule_score(task, np.int64(row.rule)) + task.weighed.weights[LM] * closed_log10
     # Sum in the same order as the k-best lists, so that scores are equal bit for bit.
-    row.score = row.own
+    row.score = row.local_score
     for k in range(arity):
         row.score += chart.items[chart.tails[tails + k]].score
     row.lm, row.open_log10 = closed_log10, open_log10
@@ -300,7 +300,7 @@ def _join(task, chart, candidate):
 
 
 @njit_inline
-def _is_state(chart, item, candidate):
+def _has_state(chart, item, candidate):
     stored, row = chart.items[item], chart.candidates[candidate]
     is_same = stored.state == row.state and stored.open == row.open and stored.closed == row.closed
     for k in range(stored.open):
@@ -310,12 +310,12 @@ def _is_state(chart, item, candidate):
 
 @njit_inline
 def _ends_at(chart, slot, candidate):
-    return chart.slots[slot, 1] != chart.taken[Pool.STAMP] or _is_state(chart, chart.slots[slot, 0], candidate)
+    return chart.slots[slot, 1] != chart.used[Pool.STAMP] or _has_state(chart, chart.slots[slot, 0], candidate)
 
 
 @njit_inline
 def _find_slot(chart, candidate):
-    """Return the slot for a joined candidate's state, used or free."""
+    """Return the slot of the item with a joined candidate's state, or the free slot for it."""
     row = chart.candidates[candidate]
     key = mix(np.uint64(row.state) * GOLDEN + np.uint64(2 * row.open + row.closed))
     for k in range(row.open):
@@ -327,7 +327,7 @@ def _find_slot(chart, candidate):
 @njit_inline
 def _add_edge(chart, cell, candidate):
     """Add a joined candidate's edge, and a new item if needed. The pools must have room."""
-    used = chart.taken
+    used = chart.used
     row = chart.candidates[candidate]
     arity = chart.cubes[row.cube].arity
     slot = _find_slot(chart, candidate)
@@ -338,7 +338,7 @@ def _add_edge(chart, cell, candidate):
     edge = used[Pool.EDGES]
     used[Pool.EDGES] += 1
     added_edge = chart.edges[edge]
-    added_edge.score, added_edge.own, added_edge.lm = row.score, row.own, row.lm
+    added_edge.score, added_edge.local_score, added_edge.lm = row.score, row.local_score, row.lm
     added_edge.rule, added_edge.tails, added_edge.arity = row.rule, tails, arity
     if chart.slots[slot, 1] == used[Pool.STAMP]:
         item = np.int64(chart.slots[slot, 0])
@@ -364,7 +364,7 @@ def _add_edge(chart, cell, candidate):
 @njit
 def add_cube(chart, end, base, rule, rules, arity):
     """Add a cube with this end over the cells `path[:arity]`. Returns False if a pool is full."""
-    number, cells = chart.taken[Pool.CUBES], chart.taken[Pool.CUBE_CELLS]
+    number, cells = chart.used[Pool.CUBES], chart.used[Pool.CUBE_CELLS]
     if number == len(chart.cubes) or cells + arity > len(chart.cube_cells):
         return False
     cube = chart.cubes[number]
@@ -373,30 +373,30 @@ def add_cube(chart, end, base, rule, rules, arity):
     chart.heads[end] = number
     for k in range(arity):
         chart.cube_cells[cells + k] = chart.path[k]
-    chart.taken[Pool.CUBES] += 1
-    chart.taken[Pool.CUBE_CELLS] += arity
+    chart.used[Pool.CUBES] += 1
+    chart.used[Pool.CUBE_CELLS] += arity
     return True
 
 
 @njit
 def begin_chart(task, chart):
-    """Reset the chart for a sentence."""
-    chart.taken[:] = 0
+    """Discard all items, edges and cubes before a sentence is decoded."""
+    chart.used[:] = 0
     chart.cells[: s_cell(task, len(task.sentence.words) + 2), :] = 0
     chart.slots[:, 1] = 0
 
 
 @njit
 def discard_cubes(chart):
-    """Discard all cubes."""
-    chart.taken[Pool.CUBES] = chart.taken[Pool.CUBE_CELLS] = 0
+    """Discard all cubes before cubes for another start or end position are added."""
+    chart.used[Pool.CUBES] = chart.used[Pool.CUBE_CELLS] = 0
     chart.heads[:] = NONE
 
 
 @njit
 def fill_cell(task, chart, cell, end):
-    """Fill a cell from the cubes with this end. Returns False if a pool is full."""
-    used = chart.taken
+    """Fill a cell from the cubes that end at `end`. Returns False if a pool is full."""
+    used = chart.used
     # Discard the candidates and the hash table of the previous cell.
     for pool in (Pool.CANDIDATES, Pool.COORDINATES, Pool.HEAP, Pool.KEPT):
         used[pool] = 0
@@ -411,17 +411,17 @@ def fill_cell(task, chart, cell, end):
         chart.coordinates[position] = cube.rule
         for k in range(cube.arity):
             chart.coordinates[position + 1 + k] = chart.cells[chart.cube_cells[cube.cells + k], 0]
-        _push(task, chart, number, position, np.int64(0), 0.0)
+        _push_candidate(task, chart, number, position, np.int64(0), 0.0)
         number = np.int64(cube.next)
     while used[Pool.HEAP] > 0:
-        if _is_worse(task, chart, chart.estimates[0]):
+        if _can_prune(task, chart, chart.estimates[0]):
             break
-        candidate = _pop(chart)
+        candidate = _pop_heap(chart)
         if not _has_room(chart, chart.cubes[chart.candidates[candidate].cube].arity):
             return False
         rank = _join(task, chart, candidate)
-        _keep(task, chart, candidate)
-        _grow(task, chart, candidate, rank)
+        _keep_candidate(task, chart, candidate)
+        _push_successors(task, chart, candidate, rank)
     for k in range(used[Pool.KEPT]):
         candidate = np.int64(chart.kept[k])
         if not _has_room(chart, chart.cubes[chart.candidates[candidate].cube].arity):
@@ -432,8 +432,8 @@ def fill_cell(task, chart, cell, end):
     # Sort the items by descending rank.
     used[Pool.HEAP] = 0
     for item in range(first, used[Pool.ITEMS]):
-        _insert(chart, item, chart.items[item].rank)
+        _push_heap(chart, item, chart.items[item].rank)
     for position in range(first, used[Pool.ITEMS]):
-        item = _pop(chart)
+        item = _pop_heap(chart)
         chart.ranked[position], chart.ranks[position] = item, chart.items[item].rank
     return True

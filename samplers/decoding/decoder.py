@@ -23,7 +23,7 @@ from hierogram.samplers.decoding.chart import (
     s_cell,
     x_cell,
 )
-from hierogram.samplers.decoding.cubes import add_cube, begin_chart, discard_cubes, fill_cell, lm_word, own_score
+from hierogram.samplers.decoding.cubes import add_cube, begin_chart, discard_cubes, fill_cell, lm_word, rule_score
 from hierogram.samplers.decoding.grammar import (
     LM,
     LN_10,
@@ -37,38 +37,38 @@ from hierogram.samplers.decoding.grammar import (
 from hierogram.samplers.decoding.kbest import Outputs, best_entries, write_out
 from hierogram.samplers.language_models.model import EMPTY, LanguageModel, score
 
-_SMALLEST, _WORDS = 1 << 12, 30
-"""Number of items, and number of words, for which the smallest chart has room."""
-SPAN = 20
-"""Default maximum number of words that a grammar rule may span."""
-POPS = 200
+_MIN_ITEMS, _MIN_WORDS = 1 << 12, 30
+"""Numbers of items and of words for which every chart has room, so that charts can be reused."""
+MAX_SPAN = 20
+"""Maximum number of words that a grammar rule may span, unless a caller sets another limit."""
+DEFAULT_POPS = 200
 """Default beam size: maximum number of candidates kept per cell."""
 _ROOT = 0
-_FRESH = -2
-"""Value of `gap` in a stack frame that has not been visited yet."""
+_UNVISITED = -2
+"""Value of `gap` in a stack frame whose node has not been visited yet."""
 
 
 @njit_inline
-def _push(chart, depth, node, position, arity):
+def _push_frame(chart, depth, node, position, arity):
     frame = chart.stack[depth]
-    frame.node, frame.position, frame.arity, frame.gap = node, position, arity, _FRESH
+    frame.node, frame.position, frame.arity, frame.gap = node, position, arity, _UNVISITED
 
 
 @njit
 def _match_from(task, chart, node, position, arity, end):
-    """Add cubes for all matches through a trie node at `position`, up to `end`.
+    """Add cubes for all source sides below a trie node that match words from `position` up to `end`.
 
-    Returns False if a pool is full. The first `arity` cells of `path` belong to earlier nonterminals. Cells from
-    `position` on must be filled.
+    The path to the node matches words before `position`. It has `arity` nonterminals, whose cells are `path[:arity]`.
+    Cells of X that begin at `position` or later must be filled. Returns False if a pool is full.
     """
     grammar = task.grammar
     words = task.sentence.words
     depth = 0
-    _push(chart, 0, node, position, arity)
+    _push_frame(chart, 0, node, position, arity)
     while depth >= 0:
         frame = chart.stack[depth]
         position, arity = np.int64(frame.position), np.int64(frame.arity)
-        if frame.gap == _FRESH:
+        if frame.gap == _UNVISITED:
             first, last = np.int64(grammar.rule_first[frame.node]), np.int64(grammar.rule_first[frame.node + 1])
             if first < last and not add_cube(chart, position, 0.0, first, last - first, arity):
                 return False
@@ -77,7 +77,7 @@ def _match_from(task, chart, node, position, arity, end):
                 child = word_child(grammar, frame.node, words[position])
                 if child > 0:
                     depth += 1
-                    _push(chart, depth, child, position + 1, arity)
+                    _push_frame(chart, depth, child, position + 1, arity)
             continue
         child = gap_child(grammar, frame.node)
         frame.gap += 1
@@ -88,15 +88,15 @@ def _match_from(task, chart, node, position, arity, end):
         if chart.cells[cell, 1] > chart.cells[cell, 0]:
             chart.path[arity] = cell
             depth += 1
-            _push(chart, depth, child, frame.gap, arity + 1)
+            _push_frame(chart, depth, child, frame.gap, arity + 1)
     return True
 
 
 @njit
-def _extra_base(task, rule):
-    """Return an extra rule's estimated score: its own score plus weighted log probability of its words."""
+def _estimate_extra_rule(task, rule):
+    """Return the estimated score of an extra rule, like `WeightedGrammar.estimate` of a grammar rule."""
     sentence, model = task.sentence, task.model
-    total = own_score(task, rule)
+    total = rule_score(task, rule)
     if model.order > 0:
         state = np.int32(EMPTY)
         extra = rule - len(task.weighed.score)
@@ -115,7 +115,7 @@ def _fill_start(task, chart, start):
     # Add the last extra rule first, because lists of cubes begin with the cube that was added last.
     for extra in range(extra_first[start + 1] - 1, extra_first[start] - 1, -1):
         rule = np.int64(len(task.weighed.score) + extra)
-        if not add_cube(chart, start + 1, _extra_base(task, rule), rule, np.int64(0), np.int64(0)):
+        if not add_cube(chart, start + 1, _estimate_extra_rule(task, rule), rule, np.int64(0), np.int64(0)):
             return False
     first = word_child(task.grammar, _ROOT, words[start])
     if first > 0 and not _match_from(task, chart, first, start + 1, 0, end):
@@ -142,14 +142,14 @@ def _fill_s(task, chart, end):
         rule, arity = np.int64(GLUE_NEXT if start > 0 else GLUE_START), np.int64(2 if start > 0 else 1)
         chart.path[0] = s_cell(task, start)
         chart.path[arity - 1] = cell
-        if not add_cube(chart, end, own_score(task, rule), rule, np.int64(0), arity):
+        if not add_cube(chart, end, rule_score(task, rule), rule, np.int64(0), arity):
             return False
     return fill_cell(task, chart, s_cell(task, end), end)
 
 
 @njit
 def _fill(task, chart):
-    """Fill the chart of a nonempty sentence. Returns the goal item, or -1 if a pool is full."""
+    """Fill the chart of a nonempty sentence. Returns the goal item, or `NONE` if a pool is full."""
     n = len(task.sentence.words)
     begin_chart(task, chart)
     for start in range(n - 1, -1, -1):
@@ -163,7 +163,7 @@ def _fill(task, chart):
     added = add_cube(chart, n + 1, 0.0, np.int64(GOAL), np.int64(0), np.int64(1))
     if not added or not fill_cell(task, chart, s_cell(task, n + 1), n + 1):
         return np.int64(NONE)
-    return np.int64(chart.taken[Pool.ITEMS] - 1)
+    return np.int64(chart.used[Pool.ITEMS] - 1)
 
 
 class SentenceDecoder:
@@ -178,11 +178,7 @@ class SentenceDecoder:
         limits: SearchLimits,
         charts: list[DecodingChart] | None = None,
     ) -> None:
-        """Weigh the grammar. `weights` float64[F + 6] are for grammar features, then for `COUNTED`.
-
-        `lm_words` int32[V] are language-model numbers of target words. `charts` are unused charts, which decoders with
-        the same language model and limits can share.
-        """
+        """Weigh the grammar. `charts` are unused charts, shareable with the same model and limits."""
         self.grammar = grammar
         self.language_model = no_model() if language_model is None else language_model
         self.limits = limits
@@ -193,11 +189,11 @@ class SentenceDecoder:
         """Return up to `limit` derivations of a nonempty sentence, best first, one per text if `distinct`."""
         task = DecodingTask(self.grammar, self.weighed, self.language_model, sentence, self.limits)
         words = len(sentence.words)
-        longest = max(words, _WORDS)
+        longest = max(words, _MIN_WORDS)
         try:
             chart = self._unused.pop()
         except IndexError:
-            chart = make_chart(longest, self.language_model.order, _SMALLEST, self.limits.pops)
+            chart = make_chart(longest, self.language_model.order, _MIN_ITEMS, self.limits.pops)
         if len(chart.heads) < words + 2:
             chart = make_chart(longest, self.language_model.order, len(chart.items), self.limits.pops)
         while (goal := int(_fill(task, chart))) < 0:

@@ -2,7 +2,7 @@
 
 All data are arrays, so a grammar file can be memory-mapped. Weights w determine each rule's score w · f from its
 features f, an estimate that adds the weighted log probability of its words, and its rank among rules with the same
-source side. A derivation has the features of the grammar, then `COUNTED`.
+source side. A derivation has the features of the grammar, then `COUNTED_FEATURES`. A *gap* is a nonterminal of a rule.
 """
 
 import math
@@ -18,7 +18,7 @@ from hierogram.samplers.language_models.model import EMPTY, NGRAM, STATE, UNIGRA
 GAP = -1
 """Symbol in the trie for all nonterminals."""
 UNKNOWN_SYMBOL = -(1 << 30)
-"""Symbol of a source word that is not in the grammar."""
+"""Symbol of a word of the input that is in no source side of the grammar."""
 
 _RADIX = np.int64(1) << 32
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -47,7 +47,8 @@ class PackedGrammar(NamedTuple):
 
     # int32[N+1]: node v has the children `child_first[v] + 1` to `child_first[v + 1]`.
     child_first: NDArray[np.int32]
-    # int32[N-1]: symbol of the arc to node k + 1. Children are sorted by symbol, so the child by `GAP` is first.
+    # int32[N-1]: symbol of the arc to node k + 1, a word or `GAP`. Children are sorted by symbol, so that by `GAP` is
+    # first.
     symbol: NDArray[np.int32]
     # int32[N+1]: the source sides of rules `rule_first[v]` to `rule_first[v + 1] - 1` end at node v.
     rule_first: NDArray[np.int32]
@@ -59,7 +60,7 @@ class PackedGrammar(NamedTuple):
     link_start: NDArray[np.int64]
     # float64[R, F]: features of each rule.
     features: NDArray[np.float64]
-    # int32[R]: index of each rule in the original columns.
+    # int32[R]: index of each rule in the columns from which it was packed.
     number: NDArray[np.int32]
 
     @property
@@ -67,7 +68,7 @@ class PackedGrammar(NamedTuple):
         """Number of rules."""
         return len(self.target_start) - 1
 
-    def source_of(self, rule: int) -> list[int]:
+    def source_side(self, rule: int) -> list[int]:
         """Return the source symbols of a rule, as in `RuleColumns`."""
         path = []
         node = int(np.searchsorted(self.rule_first, rule, side="right")) - 1
@@ -82,7 +83,7 @@ class PackedGrammar(NamedTuple):
         return symbols
 
     def rules_with(self, word: int) -> list[int]:
-        """Return the rules with a word on the source side, ascending."""
+        """Return the numbers of the rules with a word on the source side, ascending."""
         rules: set[int] = set()
         nodes = (np.flatnonzero(self.symbol == word) + 1).tolist()
         while nodes:
@@ -91,23 +92,23 @@ class PackedGrammar(NamedTuple):
             nodes += range(self.child_first[node] + 1, self.child_first[node + 1] + 1)
         return sorted(rules)
 
-    def has_side(self, words: Sequence[int]) -> bool:
+    def has_source_side(self, words: Sequence[int]) -> bool:
         """Check if words are the whole source side of a rule."""
         node = 0
         for word in words:
             children = self.symbol[self.child_first[node] : self.child_first[node + 1]]
-            place = int(np.searchsorted(children, word))
-            if place == len(children) or children[place] != word:
+            child = int(np.searchsorted(children, word))
+            if child == len(children) or children[child] != word:
                 return False
-            node = int(self.child_first[node]) + place + 1
+            node = int(self.child_first[node]) + child + 1
         return bool(self.rule_first[node] < self.rule_first[node + 1])
 
-    def target_of(self, rule: int) -> list[int]:
+    def target_side(self, rule: int) -> list[int]:
         """Return the target symbols of a rule, as in `RuleColumns`."""
         side: list[int] = self.target[self.target_start[rule] : self.target_start[rule + 1]].tolist()
         return side
 
-    def links_of(self, rule: int) -> list[tuple[int, int]]:
+    def rule_links(self, rule: int) -> list[tuple[int, int]]:
         """Return the links of a rule, as (source position, target position) within its sides."""
         return [(int(i), int(j)) for i, j in self.links[self.link_start[rule] : self.link_start[rule + 1]]]
 
@@ -130,7 +131,7 @@ def scopes(columns: RuleColumns) -> NDArray[np.int32]:
 
 
 def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
-    """Return bool[R]: False for rules with a source side that is empty or a single nonterminal."""
+    """Return bool[R]: False for rules whose source side is empty or a single nonterminal."""
     sizes = np.diff(columns.source_start)
     usable = sizes > 0
     single = sizes == 1
@@ -138,7 +139,7 @@ def is_usable(columns: RuleColumns) -> NDArray[np.bool_]:
     return usable
 
 
-def _take_ranges(
+def _gather_ranges(
     flat: NDArray[_Scalar], start: NDArray[np.int64], order: NDArray[np.int64]
 ) -> tuple[NDArray[_Scalar], NDArray[np.int64]]:
     """Concatenate the ranges of `flat` in another order. Returns the new array and each range's start."""
@@ -148,7 +149,7 @@ def _take_ranges(
 
 
 def pack(columns: RuleColumns, chosen: NDArray[np.bool_]) -> PackedGrammar:
-    """Pack the rules `chosen` bool[R], which must be usable."""
+    """Pack the rules `chosen` bool[R], which must be usable (`is_usable`)."""
     order = np.flatnonzero(chosen)
     first, sizes = columns.source_start[:-1][order], np.diff(columns.source_start)[order]
     symbols = np.maximum(columns.source, GAP)
@@ -157,11 +158,11 @@ def pack(columns: RuleColumns, chosen: NDArray[np.bool_]) -> PackedGrammar:
     symbol_levels: list[NDArray[np.int32]] = []
     parents: list[NDArray[np.int64]] = []
     depth = 0
-    going = np.arange(len(order))
-    while len(going := going[sizes[going] > depth]):
-        keys = node[going] * _RADIX + (symbols[first[going] + depth].astype(np.int64) - GAP)
+    unfinished = np.arange(len(order))
+    while len(unfinished := unfinished[sizes[unfinished] > depth]):
+        keys = node[unfinished] * _RADIX + (symbols[first[unfinished] + depth].astype(np.int64) - GAP)
         distinct, back = np.unique(keys, return_inverse=True)
-        node[going] = nodes + back.reshape(-1)
+        node[unfinished] = nodes + back.reshape(-1)
         parents.append(distinct // _RADIX)
         symbol_levels.append((distinct % _RADIX + GAP).astype(np.int32))
         nodes += len(distinct)
@@ -171,8 +172,8 @@ def pack(columns: RuleColumns, chosen: NDArray[np.bool_]) -> PackedGrammar:
     ranked = np.argsort(node, kind="stable")
     rule_first = np.concatenate(([0], np.cumsum(np.bincount(node, minlength=nodes)))).astype(np.int32)
     order = order[ranked]
-    target, target_start = _take_ranges(columns.target, columns.target_start, order)
-    links, link_start = _take_ranges(columns.links, columns.link_start, order)
+    target, target_start = _gather_ranges(columns.target, columns.target_start, order)
+    links, link_start = _gather_ranges(columns.links, columns.link_start, order)
     return PackedGrammar(
         child_first,
         np.concatenate([np.zeros(0, np.int32), *symbol_levels]),
@@ -207,7 +208,7 @@ def word_child(grammar, node, word):
 
 
 WORDS, RULES, GLUE, UNKNOWN_WORDS, LM, LM_UNKNOWN = 0, 1, 2, 3, 4, 5
-COUNTED = ("words", "rules", "glue", "unknown", "lm", "lm_unknown")
+COUNTED_FEATURES = ("words", "rules", "glue", "unknown", "lm", "lm_unknown")
 """Features counted by the decoder.
 
 `words`: number of target words. `rules`: number of uses of grammar rules. `glue`: number of uses of S → S X. `unknown`:
@@ -221,13 +222,14 @@ LN_10 = math.log(10.0)
 class WeightedGrammar(NamedTuple):
     """Scores of R rules under weights."""
 
-    # float64[R]: w · f of each rule, including its `COUNTED` features except the language model's probability.
+    # float64[R]: w · f of each rule, including its `COUNTED_FEATURES` features except the language model's probability.
     score: NDArray[np.float64]
-    # float64[R]: `score` plus the weighted natural log probability of runs of target words between nonterminals.
+    # float64[R]: `score` plus the weighted natural log probability of the target words. The context of a word is empty
+    # at the beginning and after a nonterminal.
     estimate: NDArray[np.float64]
     # int32[R]: rule numbers, grouped by source side. Each group is in descending order of `estimate`.
     order: NDArray[np.int32]
-    # float64[6]: weights of `COUNTED`.
+    # float64[6]: weights of `COUNTED_FEATURES`.
     weights: NDArray[np.float64]
     # int32[V]: language-model number of each target word.
     lm_words: NDArray[np.int32]
@@ -258,14 +260,14 @@ def _add_words(grammar, model, weighed):
 def weigh(
     grammar: PackedGrammar, weights: NDArray[np.float64], model: LanguageModel, lm_words: NDArray[np.int32]
 ) -> WeightedGrammar:
-    """Return the rules' scores and ranks. `weights` float64[F + 6]: grammar features, then `COUNTED`."""
-    own_features = grammar.features.shape[1]
+    """Return the rules' scores and ranks. `weights` are for grammar features, then `COUNTED_FEATURES`."""
+    grammar_features = grammar.features.shape[1]
     rules = grammar.rules
     weighed = WeightedGrammar(
-        grammar.features @ weights[:own_features],
+        grammar.features @ weights[:grammar_features],
         np.empty(rules),
         np.arange(rules, dtype=np.int32),
-        weights[own_features:].copy(),
+        weights[grammar_features:].copy(),
         lm_words,
     )
     _add_words(grammar, model, weighed)
@@ -279,5 +281,5 @@ def weigh(
 
 
 def no_model() -> LanguageModel:
-    """Return a placeholder language model of order 0, which is never queried."""
+    """Return a model of order 0, which stands for no language model. It must not be queried."""
     return LanguageModel(np.zeros(1, UNIGRAM), np.zeros(1, NGRAM), np.zeros(1, STATE), 0, EMPTY)

@@ -2,7 +2,7 @@
 
 An entry is a derivation of an item: an edge, and an entry for each of the edge's tails. The first entry of an item is
 its best derivation, and has the number of the item. Further entries are created on demand from candidates. The first
-candidates are the other edges of the item, with the first entry of each tail. Each taken entry adds candidates in which
+candidates are the other edges of the item, with the first entry of each tail. Each entry adds candidates in which
 one tail has its next entry.
 """
 
@@ -36,15 +36,15 @@ ENTRY = np.dtype(
 )
 """Entry of an item's k-best list, or candidate for the list.
 
-`tails`: index of its first tail entry in `Lists.tails`. `first_tail`: first tail that may advance. `next`: next entry
-of the item. `child`, `sibling`: links in the pairing heap of the item's candidates. For distinct translations,
+`tails`: index of its first tail entry in `KBestLists.tails`. `first_tail`: first tail that may advance. `next`: next
+entry of the item. `child`, `sibling`: links in the pairing heap of the item's candidates. For distinct translations,
 `word_hash` is the hash Σ_j h(w_j) Bⁿ⁻ʲ of n target words, and `shift` is Bⁿ, both modulo 2⁶⁴.
 """
 
 ITEM_LIST = np.dtype(
     [
         ("last", np.int32),
-        ("taken", np.int32),
+        ("popped", np.int32),
         ("heap", np.int32),
         ("cursor", np.int32),
         ("opened", np.int16),
@@ -54,23 +54,23 @@ ITEM_LIST = np.dtype(
 )
 """State of an item's k-best list.
 
-`last`: last entry. `taken`: last candidate taken, which is not an entry if it was a duplicate. `heap`: best candidate.
-`cursor`: next tail of `taken` to advance. `opened`: 1 after the other edges of the item have been added. `ended`: 1
-after the last entry.
+`last`: last entry. `popped`: last candidate removed from the heap, which is not an entry if it was a duplicate. `heap`:
+best candidate. `cursor`: next tail of `popped` to advance. `opened`: 1 after the other edges of the item have been
+added. `ended`: 1 after the last entry.
 """
 
 ENTRIES, ENTRY_TAILS = 0, 1
-"""Indices into `Lists.taken`."""
+"""Indices into `KBestLists.used`."""
 MAX_ENTRIES = 1 << 20
-"""Number of entries and candidates after which a search for distinct translations stops."""
+"""Limit on entries and candidates, besides first entries, in a search for distinct translations."""
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _FREE = np.uint64(0)
 _ONE = np.uint64(1)
 
 
-class Lists(NamedTuple):
-    """K-best lists of all items of a chart."""
+class KBestLists(NamedTuple):
+    """K-best lists of all items of a chart. Parameters `lists` are of this type."""
 
     # ENTRY[c]: entries and candidates.
     entries: NDArray[np.void]
@@ -84,7 +84,7 @@ class Lists(NamedTuple):
     # table is unused and has length 1.
     seen: NDArray[np.uint64]
     # int64[2]: numbers of records in use in `entries` and `tails`.
-    taken: NDArray[np.int64]
+    used: NDArray[np.int64]
 
 
 @njit_inline
@@ -166,7 +166,7 @@ def _hash_words(task, chart, lists, entry):
 
 
 @njit
-def _is_new(lists, entry):
+def _add_unseen(lists, entry):
     """Add an entry's words to `seen`. Returns False if `seen` already has these words for the item."""
     seen = lists.seen
     if len(seen) == 1:
@@ -183,18 +183,18 @@ def _is_new(lists, entry):
 @njit
 def _begin_lists(task, chart, lists):
     # A first entry has the number of its item, so the tail items of an edge are also the tail entries of a first entry.
-    for k in range(chart.taken[Pool.TAILS]):
+    for k in range(chart.used[Pool.TAILS]):
         lists.tails[k] = chart.tails[k]
     # Fill the first entries in the order of items, because items follow their tails.
-    for item in range(chart.taken[Pool.ITEMS]):
+    for item in range(chart.used[Pool.ITEMS]):
         chart_item = chart.items[item]
         _set_entry(task, chart, lists, item, item, chart_item.best, chart.edges[chart_item.best].tails)
-        _is_new(lists, item)
+        _add_unseen(lists, item)
         item_list = lists.items[item]
-        item_list.last, item_list.taken, item_list.heap = item, item, NONE
+        item_list.last, item_list.popped, item_list.heap = item, item, NONE
         item_list.cursor, item_list.opened, item_list.ended = 0, 0, 0
-    lists.taken[ENTRIES] = chart.taken[Pool.ITEMS]
-    lists.taken[ENTRY_TAILS] = chart.taken[Pool.TAILS]
+    lists.used[ENTRIES] = chart.used[Pool.ITEMS]
+    lists.used[ENTRY_TAILS] = chart.used[Pool.TAILS]
 
 
 @njit_inline
@@ -214,10 +214,10 @@ def _add_other_edges(task, chart, lists, item):
     edge = chart.items[item].edges
     while edge != NONE:
         if edge != chart.items[item].best:
-            entry = lists.taken[ENTRIES]
+            entry = lists.used[ENTRIES]
             if entry == len(lists.entries):
                 return False
-            lists.taken[ENTRIES] += 1
+            lists.used[ENTRIES] += 1
             _set_entry(task, chart, lists, entry, item, edge, chart.edges[edge].tails)
             item_list.heap = _meld(lists, np.int64(item_list.heap), entry)
         edge = chart.edges[edge].next
@@ -226,18 +226,18 @@ def _add_other_edges(task, chart, lists, item):
 
 
 @njit
-def _add_variant(task, chart, lists, entry, tail, with_entry):
-    """Add a variant of an entry with another entry of one tail. Returns False if memory is too small."""
+def _add_variant(task, chart, lists, entry, tail, next_tail):
+    """Add a candidate with another entry of one tail. Returns False if memory is too small."""
     stored = lists.entries[entry]
     edge = chart.edges[stored.edge]
-    added, tails = lists.taken[ENTRIES], lists.taken[ENTRY_TAILS]
+    added, tails = lists.used[ENTRIES], lists.used[ENTRY_TAILS]
     if added == len(lists.entries) or tails + edge.arity > len(lists.tails):
         return False
-    lists.taken[ENTRIES] += 1
-    lists.taken[ENTRY_TAILS] += edge.arity
-    total = edge.own
+    lists.used[ENTRIES] += 1
+    lists.used[ENTRY_TAILS] += edge.arity
+    total = edge.local_score
     for k in range(edge.arity):
-        tail_entry = with_entry if k == tail else lists.tails[stored.tails + k]
+        tail_entry = next_tail if k == tail else lists.tails[stored.tails + k]
         lists.tails[tails + k] = tail_entry
         total += lists.entries[tail_entry].score
     item = np.int64(stored.item)
@@ -258,11 +258,11 @@ def _extend(task, chart, lists, item):
         item_list = lists.items[current]
         if item_list.opened == 0 and not _add_other_edges(task, chart, lists, current):
             return -1
-        taken = item_list.taken
-        arity = chart.edges[lists.entries[taken].edge].arity
+        popped = item_list.popped
+        arity = chart.edges[lists.entries[popped].edge].arity
         waits = False
         while item_list.cursor < arity:
-            tail = lists.tails[lists.entries[taken].tails + item_list.cursor]
+            tail = lists.tails[lists.entries[popped].tails + item_list.cursor]
             after = lists.entries[tail].next
             if after == NONE:
                 tail_item = lists.entries[tail].item
@@ -271,7 +271,7 @@ def _extend(task, chart, lists, item):
                     lists.stack[depth] = tail_item
                     waits = True
                     break
-            elif not _add_variant(task, chart, lists, taken, item_list.cursor, after):
+            elif not _add_variant(task, chart, lists, popped, item_list.cursor, after):
                 return -1
             item_list.cursor += 1
         if waits:
@@ -283,9 +283,9 @@ def _extend(task, chart, lists, item):
             continue
         item_list.heap = _remove_best(lists, np.int64(best))
         lists.entries[best].child = NONE
-        item_list.taken = best
+        item_list.popped = best
         item_list.cursor = lists.entries[best].first_tail
-        if _is_new(lists, best):
+        if _add_unseen(lists, best):
             lists.entries[item_list.last].next = best
             item_list.last = best
             depth -= 1
@@ -311,15 +311,15 @@ def _find_best(task, chart, lists, goal, limit, entries):
 
 def best_entries(
     task: DecodingTask, chart: DecodingChart, goal: int, limit: int, distinct: bool
-) -> tuple[Lists, NDArray[np.int32]]:
+) -> tuple[KBestLists, NDArray[np.int32]]:
     """Return the k-best lists and up to `limit` best goal entries, no two with equal words if `distinct`."""
     size = 1 << 14
-    items = int(chart.taken[Pool.ITEMS])
+    items = int(chart.used[Pool.ITEMS])
     while True:
         # Allocate `size` entries in addition to the first entry of each item.
-        lists = Lists(
+        lists = KBestLists(
             np.empty(items + size, ENTRY),
-            np.empty(int(chart.taken[Pool.TAILS]) + 2 * size, np.int32),
+            np.empty(int(chart.used[Pool.TAILS]) + 2 * size, np.int32),
             np.empty(items, ITEM_LIST),
             np.empty(items + 1, np.int32),
             np.zeros(capacity_for(items + size, 2) if distinct else 1, np.uint64),
@@ -354,7 +354,7 @@ memory.
 
 
 class Outputs(NamedTuple):
-    """Outputs of k derivations, concatenated. `features`: float64[k, F + 6]. `scores`: float64[k]."""
+    """Outputs of k derivations, concatenated."""
 
     # int32[words]: target words.
     words: NDArray[np.int32]
@@ -364,6 +364,7 @@ class Outputs(NamedTuple):
     uses: NDArray[np.void]
     # int64[k+1]: index into `uses` of the first use of each derivation.
     use_start: NDArray[np.int64]
+    # float64[k, F + 6]: features of the grammar, then `COUNTED_FEATURES`. float64[k]: score, weights · features.
     features: NDArray[np.float64]
     scores: NDArray[np.float64]
 
@@ -371,18 +372,18 @@ class Outputs(NamedTuple):
 @njit
 def _count_features(task, chart, edge, features):
     grammar, sentence = task.grammar, task.sentence
-    own_features = grammar.features.shape[1]
+    grammar_features = grammar.features.shape[1]
     rules = len(grammar.target_start) - 1
     rule = chart.edges[edge].rule
-    features[own_features + LM] += chart.edges[edge].lm
+    features[grammar_features + LM] += chart.edges[edge].lm
     if rule == GLUE_NEXT:
-        features[own_features + GLUE] += 1
+        features[grammar_features + GLUE] += 1
     elif 0 <= rule < rules:
-        features[own_features + RULES] += 1
-        for k in range(own_features):
+        features[grammar_features + RULES] += 1
+        for k in range(grammar_features):
             features[k] += grammar.features[rule, k]
     elif rule >= rules:
-        features[own_features + UNKNOWN_WORDS] += sentence.passes[rule - rules]
+        features[grammar_features + UNKNOWN_WORDS] += sentence.passes[rule - rules]
 
 
 @njit
@@ -391,7 +392,7 @@ def _write_derivation(task, chart, lists, entry, row, outputs):
     begin = position
     number = outputs.use_start[row]
     first_use = number
-    own_features = task.grammar.features.shape[1]
+    grammar_features = task.grammar.features.shape[1]
     current = np.int64(NONE)
     slot = 0
     while True:
@@ -417,9 +418,9 @@ def _write_derivation(task, chart, lists, entry, row, outputs):
                 if position == len(outputs.words):
                     return False
                 outputs.words[position] = symbol
-                outputs.features[row, own_features + WORDS] += 1
+                outputs.features[row, grammar_features + WORDS] += 1
                 if task.model.order > 0 and lm_word(task, symbol) == UNKNOWN:
-                    outputs.features[row, own_features + LM_UNKNOWN] += 1
+                    outputs.features[row, grammar_features + LM_UNKNOWN] += 1
                 position += 1
             else:
                 slot = -symbol - 1
@@ -443,8 +444,8 @@ def _write(task, chart, lists, entries, outputs):
     return True
 
 
-def write_out(task: DecodingTask, chart: DecodingChart, lists: Lists, entries: NDArray[np.int32]) -> Outputs:
-    """Return the outputs of `entries`, given as indices into `lists.entries`."""
+def write_out(task: DecodingTask, chart: DecodingChart, lists: KBestLists, entries: NDArray[np.int32]) -> Outputs:
+    """Return the outputs of entries of the goal, given as indices into `lists.entries`."""
     k = len(entries)
     features = task.grammar.features.shape[1] + len(task.weighed.weights)
     size = 8 * k * (len(task.sentence.words) + 4)

@@ -12,13 +12,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+Draws = NDArray[np.float64]
+"""Draws float64[S, C, N]."""
+Values = NDArray[np.float64]
+"""One value per quantity, float64[S]."""
+
 _OFFSET = 3 / 8
 """Offset of ranks in Blom's formula for normal scores."""
 
 
 @lru_cache(maxsize=8)
 def _normal_quantiles(size: int) -> NDArray[np.float64]:
-    """Return the normal scores of the ranks k/2 of `size` draws, float64[2 size + 1]. NaN below rank 1."""
+    """Return the normal score of each rank k/2 among `size` draws, float64[2 size + 1], NaN below rank 1."""
     inverse = NormalDist().inv_cdf
     shares = [(k / 2 - _OFFSET) / (size - 2 * _OFFSET + 1) for k in range(2, 2 * size + 1)]
     return np.array([np.nan, np.nan, *map(inverse, shares)])
@@ -33,27 +38,26 @@ def _double_ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
     return ranks
 
 
-def _normal_scores(draws: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the normal scores of draws by their rank among all draws of a quantity, float64[S, C, N]."""
+def _normal_scores(draws: Draws) -> Draws:
+    """Return the normal scores of draws, by rank among all draws of a quantity, float64[S, C, N]."""
     flat = draws.reshape(len(draws), -1)
     return _normal_quantiles(flat.shape[1])[_double_ranks(flat)].reshape(draws.shape)
 
 
-Draws = NDArray[np.float64]
-Values = NDArray[np.float64]
-
 MIN_DRAWS = 4
+"""Minimum number of draws of a chain."""
 TAIL = 0.05
 """Probability of each tail. The tails are below the 5 % quantile and above the 95 % quantile."""
 _RESOLUTION = 1e-15
-"""Maximum difference between draws that are considered equal."""
+"""Draws whose range is smaller are considered equal."""
 
 
 class Summary(NamedTuple):
     """Summary of S quantities, float64[S] each.
 
     `mean`, `sd`: mean and standard deviation of all draws. `r_hat`: rank-normalized split R-hat, NaN if all draws are
-    equal. `ess_bulk`, `ess_tail`: effective sample sizes. `error`: Monte Carlo standard error of the mean.
+    equal. `ess_bulk`: effective sample size of the rank-normalized draws. `ess_tail`: see `tail_size`. `error`: Monte
+    Carlo standard error of the mean.
     """
 
     mean: Values
@@ -90,7 +94,7 @@ def _larger_r_hat(halves: Draws, scores: Draws) -> Values:
     return np.fmax(_plain_r_hat(scores), _plain_r_hat(_normal_scores(np.abs(halves - median))))
 
 
-def _autocovariance(draws: Draws) -> Draws:
+def _autocovariance(draws: Draws) -> NDArray[np.float64]:
     """Return the autocovariance at each lag, averaged over chains, float64[S, N]."""
     size = draws.shape[2]
     # Pad with zeros to avoid circular correlation.
@@ -130,17 +134,17 @@ def effective_size(draws: Draws) -> Values:
     return np.where(equal, float(total), sizes)
 
 
-def _make_monotone(kept: Draws, last: NDArray[np.int64]) -> None:
-    """Reduce the sum of each adjacent pair to at most the sum of the previous pair, in place."""
+def _make_monotone(correlation: NDArray[np.float64], last: NDArray[np.int64]) -> None:
+    """Reduce the sum of each pair of adjacent lags to at most the sum of the previous pair, in place."""
     for lag in range(1, int(last.max(initial=0)) - 1, 2):
-        before = kept[:, lag - 1] + kept[:, lag]
-        above = (lag <= last - 2) & (kept[:, lag + 1] + kept[:, lag + 2] > before)
-        kept[above, lag + 1] = before[above] / 2.0
-        kept[above, lag + 2] = before[above] / 2.0
+        before = correlation[:, lag - 1] + correlation[:, lag]
+        above = (lag <= last - 2) & (correlation[:, lag + 1] + correlation[:, lag + 2] > before)
+        correlation[above, lag + 1] = before[above] / 2.0
+        correlation[above, lag + 2] = before[above] / 2.0
 
 
 def tail_size(draws: Draws) -> Values:
-    """Return the minimum of the effective sample sizes of both tails."""
+    """Return the smaller effective sample size of the 5 % and 95 % quantiles."""
     sizes = []
     for quantile in (TAIL, 1.0 - TAIL):
         border = np.quantile(draws, quantile, axis=(1, 2), keepdims=True)
@@ -168,7 +172,12 @@ def summarize(draws: Draws) -> Summary:
 
 
 SOUND, SHORT, APART, DRIFTING, STUCK, CONSTANT = VERDICTS = "sound", "short", "apart", "drifting", "stuck", "constant"
-"""Verdicts: good, few effective draws, chains differ, all drift, one is stuck, all draws are equal."""
+"""Verdicts on a quantity.
+
+`SOUND`: no problem found. `SHORT`: an effective sample size is below `MIN_EFFECTIVE`. `APART`: R-hat exceeds
+`R_HAT_LIMIT`, because chains differ. `DRIFTING`: it does, because all chains drift in the same direction. `STUCK`: one
+chain hardly moves. `CONSTANT`: all draws are equal.
+"""
 FLAGS = (STUCK, DRIFTING, APART)
 """Verdicts on draws that cannot be trusted."""
 
@@ -179,7 +188,7 @@ _STUCK_SHARE = 0.02
 
 
 def verdicts(draws: Draws, summary: Summary) -> list[str]:
-    """Return the verdict on each quantity of draws float64[S, C, N]."""
+    """Return the verdict on each quantity of draws float64[S, C, N], given their `summarize`."""
     chains = draws.shape[1]
     means = split(draws).mean(axis=2)
     first, last = means[:, :chains], means[:, chains:]
@@ -196,5 +205,5 @@ def verdicts(draws: Draws, summary: Summary) -> list[str]:
 
 
 def count_verdicts(found: Sequence[str]) -> dict[str, int]:
-    """Return the number of quantities with each verdict. Omits verdicts without quantities."""
+    """Return the number of quantities with each verdict in `found`. Omits verdicts without quantities."""
     return {verdict: number for verdict in VERDICTS if (number := found.count(verdict))}

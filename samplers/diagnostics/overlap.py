@@ -1,4 +1,8 @@
-"""Traces of chains (totals and counts of selected rules at each draw), and the overlap of grammars."""
+"""Traces of chains (totals and counts of selected rules at each draw), and the overlap of grammars.
+
+`count_uses` makes the counts of one draw, and `mean_counts` averages the draws of a chain. `mean_overlap` compares the
+chains.
+"""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -11,6 +15,7 @@ from hierogram.samplers.compiled.jit import njit_allocating
 from hierogram.samplers.counts.table import COUNT, KEY_HIGH, KEY_LOW, CountTable, look_up
 
 KEY = np.dtype([("high", np.uint64), ("low", np.uint64)])
+"""Key of a rule."""
 
 
 class GrammarCounts(NamedTuple):
@@ -32,7 +37,7 @@ class Overlap(NamedTuple):
 
 
 def count_uses(table: CountTable) -> GrammarCounts:
-    """Return the rules of a table and their counts."""
+    """Return the rules of a chain's table and their counts."""
     rows = table.rows[np.flatnonzero(table.tags)]
     rows = rows[np.lexsort((rows[:, KEY_LOW], rows[:, KEY_HIGH]))]
     keys = np.empty(len(rows), KEY)
@@ -41,7 +46,7 @@ def count_uses(table: CountTable) -> GrammarCounts:
 
 
 def mean_counts(grammars: Sequence[GrammarCounts]) -> GrammarCounts:
-    """Return the mean uses of each rule over grammars."""
+    """Return the mean uses of each rule over grammars, where a missing rule has 0 uses."""
     keys, where = np.unique(np.concatenate([grammar.keys for grammar in grammars]), return_inverse=True)
     uses = np.bincount(where, np.concatenate([grammar.uses for grammar in grammars]), len(keys))
     return GrammarCounts(keys, uses / len(grammars))
@@ -60,7 +65,9 @@ def overlap(first: GrammarCounts, second: GrammarCounts, min_uses: float = 0.0) 
     ]
     keys, other_keys = (grammar.keys for grammar in grammars)
     _, *rows = np.intersect1d(keys, other_keys, assume_unique=True, return_indices=True)
-    shares = [grammar.uses[own] / max(grammar.uses.sum(), 1e-300) for grammar, own in zip(grammars, rows, strict=True)]
+    shares = [
+        grammar.uses[common] / max(grammar.uses.sum(), 1e-300) for grammar, common in zip(grammars, rows, strict=True)
+    ]
     used_twice = [grammar.keys[grammar.uses >= 2.0] for grammar in grammars]
     return Overlap(_jaccard(keys, other_keys), _jaccard(*used_twice), float(np.minimum(*shares).sum()))
 
@@ -74,12 +81,12 @@ def mean_overlap(grammars: Sequence[GrammarCounts], min_uses: float = 0.0) -> Ov
 
 
 TOTALS = ("log_likelihood", "rule_tokens", "rule_types")
-"""Names of the first items of `trace_draw`. The counts of rules follow."""
+"""Names of the first values of `trace_draw`."""
 
 
 @njit_allocating
 def look_up_counts(table: CountTable, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the counts int64[W] of the rules with these keys uint64[W, 2]."""
+    """Return the counts int64[W] of the rules with these keys uint64[W, 2], 0 for rules not in the table."""
     counts = np.zeros(len(keys), np.int64)
     for k in range(len(keys)):
         counts[k] = look_up(table, keys[k, 0], keys[k, 1])[1]
@@ -87,5 +94,5 @@ def look_up_counts(table: CountTable, keys: NDArray[np.uint64]) -> NDArray[np.in
 
 
 def trace_draw(log_likelihood: float, table: CountTable, keys: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Return the totals, then the counts of W rules with the keys uint64[W, 2], float64[3 + W]."""
+    """Return the `TOTALS`, then the counts of W rules with the keys uint64[W, 2], float64[3 + W]."""
     return np.append([log_likelihood, table.rule_tokens, table.rule_types], look_up_counts(table, keys))

@@ -5,31 +5,40 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_allocating, njit_inline
 from hierogram.samplers.language_models.model import BEGIN, END, FREE, UNKNOWN, NGrams
-from hierogram.samplers.language_models.vocabulary import Vocabulary, add, find
+from hierogram.samplers.language_models.vocabulary import Vocabulary, add_word, find_word
 
 AT, LINE, ROWS = 0, 1, 2
 """Indices into a cursor int64[3], which has a byte offset, a line number, and a number of filled rows."""
 
 MORE, ENOUGH, SECTION, NO_ROOM, NO_FIELDS, NO_NUMBER, POSITIVE, NO_WORD, NO_BACKOFF, BACKOFF_TOO_MANY = range(10)
-"""Outcomes of reading. `MORE`: end of the last complete line. The last six are errors.
+"""Outcomes of reading.
 
-`ENOUGH`: no free row. `SECTION`: a line that begins with a backslash. `NO_ROOM`: full vocabulary.
+- `MORE`: all complete lines have been read, so the caller must read more text.
+- `ENOUGH`: all rows are filled.
+- `SECTION`: the line begins with a backslash.
+- `NO_ROOM`: the vocabulary is full, so the caller must call `GrowingVocabulary.grow`.
+- Errors in a line: `NO_FIELDS`: too few or too many fields. `NO_NUMBER`: the log10 probability is not a number.
+  `POSITIVE`: it is positive. `NO_WORD`: a word is not in the vocabulary. `NO_BACKOFF`: the backoff weight is not a
+  number. `BACKOFF_TOO_MANY`: an n-gram of the highest order has a backoff weight.
 """
 
-NEVER = -99.0
+LOG10_ZERO = -99.0
 """Value in ARPA files for the log10 of probability 0."""
 
 _ROUNDING = 1e-3
+"""Larger log10 probabilities are errors. Smaller positive ones are rounding errors of probability 1."""
 _TAB, _LINE_FEED, _RETURN, _SPACE, _BACKSLASH = 9, 10, 13, 32, 92
 _PLUS, _MINUS, _POINT, _ZERO, _NINE, _E, _LOWER = 43, 45, 46, 48, 57, 101, 32
 _MAX_DIGITS = 10**17
 _UNKNOWN_SMALL, _UNKNOWN_LARGE = tuple(b"<unk>"), tuple(b"<UNK>")
 _DIGITS = 9
+"""Maximum number of digits that identify a float32."""
 _NUMBER_BYTES = 20
+"""Maximum length of a formatted float32, with its separator."""
 
 
 def make_ngrams(rows: int, order: int) -> NGrams:
-    """Allocate rows of n-grams of an order."""
+    """Allocate `rows` n-grams of an order."""
     return NGrams(np.zeros((rows, order), np.int32), np.zeros(rows, np.float32), np.zeros(rows, np.float32))
 
 
@@ -40,7 +49,7 @@ def _is_space(byte):
 
 @njit_inline
 def _digits(text, at, end):
-    """Parse an integer. Returns its first digits, the number of dropped digits, and the end position."""
+    """Parse digits from `at` on. Returns the first 18 as an integer, the number of others, and their end."""
     value, dropped = np.int64(0), np.int64(0)
     while at < end and _ZERO <= text[at] <= _NINE:
         if value < _MAX_DIGITS:
@@ -53,7 +62,7 @@ def _digits(text, at, end):
 
 @njit
 def parse_number(text, start, end):
-    """Parse a decimal number, `NEVER` for minus infinity. Returns (number, True if it is valid)."""
+    """Parse a decimal number, `LOG10_ZERO` for minus infinity. Returns (number, True if it is valid)."""
     position = start
     negative = position < end and text[position] == _MINUS
     if position < end and (text[position] == _MINUS or text[position] == _PLUS):
@@ -64,7 +73,7 @@ def parse_number(text, start, end):
         and text[position + 1] | _LOWER == 110
         and text[position + 2] | _LOWER == 102
     ):
-        return NEVER, negative
+        return LOG10_ZERO, negative
     value, exponent, stop = _digits(text, position, end)
     seen = stop - position
     position = stop
@@ -143,9 +152,9 @@ def _read_line(text, span, vocabulary, size, rows, row, is_highest):
         word = np.int64(UNKNOWN)
         if not _is_unknown(text, start, at):
             if order == 1:
-                word = add(vocabulary, size, text, start, at)
+                word = add_word(vocabulary, size, text, start, at)
             else:
-                word = np.int64(vocabulary.slots[find(vocabulary, text, start, at)])
+                word = np.int64(vocabulary.slots[find_word(vocabulary, text, start, at)])
         if word == FREE:
             return NO_ROOM if order == 1 else NO_WORD
         rows.words[row, k] = word
@@ -175,10 +184,11 @@ def read_lines(
     lines: NDArray[np.int64],
     is_highest: bool,
 ) -> int:
-    """Parse n-grams from the cursor on. Returns the outcome. Moves the cursor to the first unparsed line.
+    """Parse n-grams of one order from the cursor on. Returns the outcome.
 
-    `lines` int64[n] gets the line number of each row. Unigrams are added to the vocabulary, which has `size` int64[1]
-    words. Empty lines are skipped.
+    Moves the cursor to the first line that has not been parsed. `lines` int64[n] receives the line number of each row.
+    Unigrams are added to the vocabulary, which has `size` int64[1] words. Empty lines are skipped. `is_highest` is True
+    for the highest order, which has no backoff weights.
     """
     while True:
         start = cursor[AT]
@@ -269,14 +279,14 @@ def _write(vocabulary, rows, has_backoff, out):
 
 
 def format_ngrams(vocabulary: Vocabulary, rows: NGrams, has_backoff: bool) -> bytes:
-    """Return n-grams as ARPA lines. Reading the lines yields the same float32 numbers."""
+    """Return n-grams as ARPA lines, without headings. `read_lines` reads the same float32 numbers."""
     lengths = np.diff(vocabulary.starts)
     most = int(lengths[rows.words].sum()) + len(rows.words) * (rows.words.shape[1] + 2 * _NUMBER_BYTES)
     out = np.empty(most, np.uint8)
     return out[: _write(vocabulary, rows, has_backoff, out)].tobytes()
 
 
-MARK = -1
+SENTENCE_MARK = -1
 """Outcome of `read_words` at a line that contains <s> or </s>."""
 
 
@@ -288,10 +298,11 @@ def read_words(
     size: NDArray[np.int64],
     numbers: NDArray[np.int32],
 ) -> int:
-    """Convert the words of complete lines to numbers, with END after each nonempty line.
+    """Write the word numbers of complete lines to `numbers`, with END after each nonempty line.
 
-    Returns `MORE` after the last complete line, or stops before a line: `ENOUGH` if `numbers` is full, `NO_ROOM` if the
-    vocabulary is full, `MARK` if the line contains <s> or </s>. Moves the cursor to the first line not converted.
+    Adds new words to the vocabulary. Returns `MORE` after the last complete line, or stops before a line: `ENOUGH` if
+    `numbers` is full, `NO_ROOM` if the vocabulary is full, `SENTENCE_MARK` if the line contains <s> or </s>. Moves the
+    cursor to the first line that has not been converted.
     """
     while True:
         at = cursor[AT]
@@ -305,11 +316,11 @@ def read_words(
                 break
             if filled + 1 >= len(numbers):
                 return ENOUGH
-            number = add(vocabulary, size, text, start, at)
+            number = add_word(vocabulary, size, text, start, at)
             if number == FREE:
                 return NO_ROOM
             if number in (BEGIN, END):
-                return MARK
+                return SENTENCE_MARK
             numbers[filled] = number
             filled += 1
         if filled > cursor[ROWS]:

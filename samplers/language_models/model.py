@@ -25,7 +25,7 @@ UNKNOWN, BEGIN, END = 0, 1, 2
 """Numbers of the words <unk>, <s> and </s> in every vocabulary."""
 
 FREE = -1
-"""Value that marks an empty slot in a hash table."""
+"""Value of an empty slot in a hash table."""
 
 UNIGRAM = np.dtype([("log10", np.float32), ("next", np.int32)], align=True)
 """Log10 probability of a word without context, and the next state."""
@@ -34,7 +34,11 @@ NGRAM = np.dtype([("context", np.int32), ("word", np.int32), ("log10", np.float3
 """Log10 probability of a word after the state `context` (`FREE`: empty slot), and the next state."""
 
 STATE = np.dtype([("backoff", np.float32), ("suffix", np.int32), ("length", np.int16), ("open", np.int16)], align=True)
-"""Context: log10 backoff weight, suffix, word count, and `open` 1 if a longer state ends with it."""
+"""State: a context of words that changes the probability of some later word.
+
+`backoff`: log10 backoff weight. `suffix`: longest shorter state that ends the context. `length`: number of words.
+`open`: 1 if a longer state ends with this context.
+"""
 
 _FIRST = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xBF58476D1CE4E5B9)
@@ -48,7 +52,7 @@ class LanguageModel(NamedTuple):
     unigrams: NDArray[np.void]
     # NGRAM[capacity]: hash table of longer n-grams with open addressing. The capacity is a power of two.
     ngrams: NDArray[np.void]
-    # STATE[S]: contexts, EMPTY first.
+    # STATE[S]: states, EMPTY first.
     states: NDArray[np.void]
     # Length of the longest n-grams.
     order: int
@@ -64,8 +68,8 @@ def _ends_at(ngrams, slot, key):
 
 
 @njit_inline
-def find(ngrams, context, word):
-    """Return the slot of a word after a context, or the free slot where it belongs."""
+def find_ngram(ngrams, context, word):
+    """Return the slot of a word after the state `context`, or the free slot for it."""
     mask = table_mask(ngrams)
     code = ((np.uint64(context) << _BITS) | np.uint64(word)) * _FIRST
     code = (code ^ (code >> _BITS)) * _SECOND
@@ -75,11 +79,11 @@ def find(ngrams, context, word):
 
 @njit
 def score(model, state, word):
-    """Return the log10 probability of a word after a state, and the next state [Katz 1987]."""
+    """Return the log10 probability of a word number after a state, and the next state [Katz 1987]."""
     backoffs = 0.0
     context = np.int32(state)
     while context != EMPTY:
-        ngram = model.ngrams[find(model.ngrams, context, word)]
+        ngram = model.ngrams[find_ngram(model.ngrams, context, word)]
         if ngram.context != FREE:
             return backoffs + ngram.log10, ngram.next
         backoffs += model.states[context].backoff
@@ -96,7 +100,7 @@ class NGrams(NamedTuple):
 
 
 def iterate_ngrams(model: LanguageModel) -> Iterator[NGrams]:
-    """Yield the n-grams of each order, from order 1, sorted by words."""
+    """Yield the n-grams of each order, from order 1, sorted by word numbers."""
     length, weight = model.states["length"], model.states["backoff"]
     after = model.unigrams["next"]
     words = np.arange(len(model.unigrams), dtype=np.int32)

@@ -24,7 +24,7 @@ _HALF = np.uint64(32)
 
 
 class Vocabulary(NamedTuple):
-    """Words in the order of their numbers, and a hash table of their numbers."""
+    """Words in the order of their numbers, and a hash table of the numbers. `GrowingVocabulary` makes it."""
 
     # uint8[B]: concatenated words.
     letters: NDArray[np.uint8]
@@ -68,8 +68,8 @@ def _ends_at(vocabulary, slot, word):
 
 
 @njit_inline
-def find(vocabulary, text, start, end):
-    """Return the slot of the word `text[start:end]`, `text` uint8[n], or the free slot where it belongs."""
+def find_word(vocabulary, text, start, end):
+    """Return the slot of the word `text[start:end]`, `text` uint8[n], or the free slot for it."""
     mask = table_mask(vocabulary.slots)
     # Mix the bits of the FNV-1a hash of the bytes, because the low bits choose the slot.
     value = _BASIS
@@ -83,14 +83,14 @@ def find(vocabulary, text, start, end):
 @njit
 def _find_all(vocabulary, text, starts, numbers):
     for k in range(len(numbers)):
-        number = vocabulary.slots[find(vocabulary, text, starts[k], starts[k + 1])]
+        number = vocabulary.slots[find_word(vocabulary, text, starts[k], starts[k + 1])]
         numbers[k] = UNKNOWN if number == FREE else number
 
 
 @njit
-def add(vocabulary, size, text, start, end):
+def add_word(vocabulary, size, text, start, end):
     """Return the number of the word `text[start:end]`. Adds a new word, or returns `FREE` if full."""
-    slot = find(vocabulary, text, start, end)
+    slot = find_word(vocabulary, text, start, end)
     number = vocabulary.slots[slot]
     if number != FREE:
         return np.int64(number)
@@ -114,11 +114,11 @@ def add(vocabulary, size, text, start, end):
 def _fill(vocabulary, size):
     for number in range(size):
         first, end = vocabulary.starts[number], vocabulary.starts[number + 1]
-        vocabulary.slots[find(vocabulary, vocabulary.letters, first, end)] = number
+        vocabulary.slots[find_word(vocabulary, vocabulary.letters, first, end)] = number
 
 
 class GrowingVocabulary:
-    """Vocabulary that can grow. Kernels call `add` with its `arrays` and `size`."""
+    """Vocabulary that can grow. Kernels call `add_word` with its `arrays`, which `grow` replaces."""
 
     def __init__(self) -> None:
         self.size = np.zeros(1, np.int64)
@@ -133,11 +133,11 @@ class GrowingVocabulary:
         return int(self.size[0])
 
     def add(self, words: Iterable[str]) -> list[int]:
-        """Add the words that are new, and return the word numbers of all `words`."""
+        """Add the new words among `words`. Returns the number of each word."""
         numbers = []
         for word in words:
             text = np.frombuffer(bytearray(word.encode("utf-8", "surrogateescape")), np.uint8)
-            while (number := int(add(self.arrays, self.size, text, 0, len(text)))) == FREE:
+            while (number := int(add_word(self.arrays, self.size, text, 0, len(text)))) == FREE:
                 self.grow(len(text))
             numbers.append(number)
         return numbers
@@ -154,7 +154,7 @@ class GrowingVocabulary:
         _fill(self.arrays, len(self))
 
     def finish(self) -> Vocabulary:
-        """Return the vocabulary without spare capacity."""
+        """Return a copy of the vocabulary without spare capacity."""
         words = len(self)
         starts = self.arrays.starts[: words + 1].copy()
         made = Vocabulary(

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from hierogram.samplers.compiled.jit import njit
 
 _LINK_DISCOUNT = 0.5
+"""Discount of link counts in the probability of a word given a word of the other side."""
 _UNSEEN_WORD = 0.5
+"""Count that is added to the tokens of each word, and of one unknown word, in unigram probabilities."""
 _MIN_RATE = 1e-6
 """Minimum share of unlinked words among all words of a side."""
 _STRENGTH = 2.0
@@ -38,15 +40,19 @@ class SideCounts(NamedTuple):
 
 
 class LinkCounts(NamedTuple):
-    """Sparse link counts. Source word f is linked to `target[first[f] : first[f + 1]]`, ascending."""
+    """Sparse counts. Source word f has `counts` for `target[first[f] : first[f + 1]]`, ascending."""
 
     first: NDArray[np.int64]
     target: NDArray[np.int32]
-    counts: NDArray[np.int32]  # in the order of `target`
+    counts: NDArray[np.int32]
 
 
 class NeighborCounts(NamedTuple):
-    """Counts of neighboring words of one side. Sentence boundaries count as words."""
+    """Counts of neighboring words of one side. The start and the end of a sentence count as words.
+
+    The code of a sequence of words is a number in base `base` with one digit per word: word number + 1 (0 for an
+    unknown word), `base` - 2 for the start of a sentence, `base` - 1 for its end.
+    """
 
     # uint64: codes of bigrams in ascending order. int32: count of each bigram.
     bigrams: NDArray[np.uint64]
@@ -57,11 +63,9 @@ class NeighborCounts(NamedTuple):
     # uint64: codes of trigrams without their middle word, in ascending order. int32: count of each of them.
     skip_bigrams: NDArray[np.uint64]
     skip_bigram_counts: NDArray[np.int32]
-    # int32[base], int32[base]: number of tokens with each digit as left neighbor, and as right neighbor.
+    # int32[base], int32[base]: number of tokens whose left, or right, neighbor has each digit.
     left_counts: NDArray[np.int32]
     right_counts: NDArray[np.int32]
-    # Base of the codes. A code has one digit per word: word number + 1 (0 for an unknown word), `base` - 2 for the
-    # start of a sentence, `base` - 1 for the end of a sentence.
     base: int
 
 
@@ -81,23 +85,23 @@ class PairContribution(NamedTuple):
 
 
 class PairFacts(NamedTuple):
-    """Word statistics of one pair, in arrays with room for n words per side."""
+    """Word statistics of one pair, given all other pairs, in arrays with room for n words per side."""
 
     # float64[2, n]: unigram probability of each word.
     unigram: NDArray[np.float64]
-    # float64[2, n]: probability of each word among unlinked words.
+    # float64[2, n]: probability of each word given that it is unlinked.
     nulls: NDArray[np.float64]
     # float64[2, n, 2]: number of links of each word in other pairs, and number of distinct words that it is linked to.
     links: NDArray[np.float64]
     # float64[n, n]: link count of each word pair in other pairs.
     link_counts: NDArray[np.float64]
-    # float64[n, n]: base probability of each word pair.
+    # float64[n, n]: probability of each word pair (source, target) under the base distribution, see `_fill_links`.
     joint: NDArray[np.float64]
     # float64[2, n, 3]: ln P(word | context) / P(word), for three contexts: previous word, next word, and both.
     neighbors: NDArray[np.float64]
-    # int8[2, n]: 1 for words that are linked in the stored pair.
+    # int8[2, n]: 1 for words of the `PairContribution` that are linked in it.
     is_linked: NDArray[np.int8]
-    # int8[links]: 1 for the first link of each word pair that only the stored pair links.
+    # int8[links]: 1 for the first link of each word pair that no other pair links.
     only_own: NDArray[np.int8]
     # float64[n]: scratch memory.
     scratch: NDArray[np.float64]
@@ -119,9 +123,9 @@ def make_facts(longest: int, links: int) -> PairFacts:
 
 
 def count_neighbors(tokens: NDArray[np.int32], first: NDArray[np.int64], vocabulary: int) -> NeighborCounts:
-    """Count the bigrams, trigrams and skip-bigrams of sentences.
+    """Count the bigrams, trigrams and skip-bigrams of nonempty sentences.
 
-    Sentence k is `tokens[first[k] : first[k + 1]]`. Word numbers are below `vocabulary`.
+    Sentence k is `tokens[first[k] : first[k + 1]]`. Tokens are word numbers below `vocabulary`, or -1.
     """
     base = vocabulary + 3
     sizes = np.diff(first)
@@ -156,7 +160,7 @@ def _look_up(values, counts, value):
 
 @njit
 def link_count(links, source, target):
-    """Return the link count of two words. An unknown word is -1."""
+    """Return the number of links of a source and a target word, 0 if one of them is unknown (-1)."""
     if source < 0 or target < 0:
         return np.int64(0)
     row = slice(links.first[source], links.first[source + 1])
@@ -164,7 +168,7 @@ def link_count(links, source, target):
 
 
 @njit
-def _own_links(own, source, target):
+def _count_own_links(own, source, target):
     number = 0
     for k in range(len(own.links[0])):
         if own.words[0][own.links[0][k]] == source and own.words[1][own.links[1][k]] == target:
@@ -174,18 +178,18 @@ def _own_links(own, source, target):
 
 @njit
 def _mark_own_links(lexicon, own, facts):
-    """Mark the pair's linked words, and the first link of each word pair that no other pair links."""
+    """Fill `is_linked` and `only_own`."""
     facts.is_linked[0, : len(own.words[0])] = 0
     facts.is_linked[1, : len(own.words[1])] = 0
     for k in range(len(own.links[0])):
         facts.is_linked[0, own.links[0][k]] = 1
         facts.is_linked[1, own.links[1][k]] = 1
         source, target = own.words[0][own.links[0][k]], own.words[1][own.links[1][k]]
-        gone = link_count(lexicon.links, source, target) <= _own_links(own, source, target)
+        only_own = link_count(lexicon.links, source, target) <= _count_own_links(own, source, target)
         for earlier in range(k):
             if own.words[0][own.links[0][earlier]] == source and own.words[1][own.links[1][earlier]] == target:
-                gone = False
-        facts.only_own[k] = gone
+                only_own = False
+        facts.only_own[k] = only_own
 
 
 @njit
@@ -193,9 +197,9 @@ def _fill_side(side, words, own, lexicon, facts):
     """Fill `unigram`, `nulls` and `links` of one side."""
     counts, own_words, own_ends = lexicon.sides[side], own.words[side], own.links[side]
     # The vocabulary excludes words that no other pair contains, so subtract them.
-    vocabulary, bound = len(counts.words), 0
+    vocabulary, own_linked = len(counts.words), 0
     for k in range(len(own_words)):
-        bound += facts.is_linked[side, k]
+        own_linked += facts.is_linked[side, k]
         first, number = True, 0
         for other in range(len(own_words)):
             if own_words[other] == own_words[k]:
@@ -204,7 +208,7 @@ def _fill_side(side, words, own, lexicon, facts):
         if first and own_words[k] >= 0 and counts.words[own_words[k]] <= number:
             vocabulary -= 1
     total = counts.total - len(own_words)
-    rate = max(1.0 - (counts.linked_total - bound) / max(total, 1), _MIN_RATE)
+    null_rate = max(1.0 - (counts.linked_total - own_linked) / max(total, 1), _MIN_RATE)
     for k in range(len(words)):
         word = words[k]
         tokens, linked, links, partners = 0.0, 0.0, 0.0, 0.0
@@ -222,8 +226,8 @@ def _fill_side(side, words, own, lexicon, facts):
         # Replace negative differences by 0. They are possible if the statistics are older than the pair's links.
         tokens = max(tokens, 0.0)
         facts.unigram[side, k] = (tokens + _UNSEEN_WORD) / (total + _UNSEEN_WORD * (vocabulary + 1))
-        free = max(tokens - max(linked, 0.0), 0.0)
-        facts.nulls[side, k] = facts.unigram[side, k] * (free + rate) / (tokens + 1) / rate
+        unlinked = max(tokens - max(linked, 0.0), 0.0)
+        facts.nulls[side, k] = facts.unigram[side, k] * (unlinked + null_rate) / (tokens + 1) / null_rate
         facts.links[side, k, 0] = max(links, 0.0)
         facts.links[side, k, 1] = max(partners, 0.0)
 
@@ -237,7 +241,7 @@ def _fill_links(source, target, own, lexicon, facts):
         for x in range(len(target)):
             count = link_count(lexicon.links, source[i], target[x])
             if count > 0:
-                count -= _own_links(own, source[i], target[x])
+                count -= _count_own_links(own, source[i], target[x])
             linked = max(float(count), 0.0)
             facts.link_counts[i, x] = linked
             discounted = max(linked - _LINK_DISCOUNT, 0.0)
@@ -285,7 +289,7 @@ def _fill_neighbors(side, words, own_words, counts, facts):
 
 @njit
 def fill_facts(source, target, own, lexicon, facts):
-    """Fill `facts` with the statistics of a pair's words."""
+    """Fill `facts` with the statistics of a pair's words, without its contribution `own` to the lexicon."""
     _mark_own_links(lexicon, own, facts)
     _fill_side(0, source, own, lexicon, facts)
     _fill_side(1, target, own, lexicon, facts)
@@ -295,32 +299,42 @@ def fill_facts(source, target, own, lexicon, facts):
 
 
 @njit
-def _linked(side, word, other, facts):
+def _links_of_words(side, word, other, facts):
     return facts.link_counts[other, word] if side == 1 else facts.link_counts[word, other]
 
 
 @njit
 def fill_features(side, sizes, facts, features):
-    """Write the features of each word of a side (0: source, 1: target) to `features` float64[words, 9]."""
+    """Write the features of each word of a side (0: source, 1: target) to `features` float64[words, 9].
+
+    `sizes` are the numbers of source and target words. The features of a word w are natural logs. 0 to 2: probability
+    given its left, right and both neighbors, relative to its unigram probability. 3, 4: mean and largest probability
+    given a word of the other side, relative to its unigram probability. 5: largest probability of a word of the other
+    side given w, relative to that word's unigram probability. 6: expected number of words of the other side that w
+    generates, plus 0.02. 7: its
+    unigram probability. 8: number of words of its side.
+    """
     words, opposite_words = sizes[side], sizes[1 - side]
     unigram, opposite_unigram = facts.unigram[side], facts.unigram[1 - side]
     for k in range(opposite_words):
         facts.scratch[k] = 0.0
         for j in range(words):
-            facts.scratch[k] += (_linked(side, j, k, facts) + opposite_unigram[k]) / (facts.links[side, j, 0] + 1)
+            facts.scratch[k] += (_links_of_words(side, j, k, facts) + opposite_unigram[k]) / (
+                facts.links[side, j, 0] + 1
+            )
     for j in range(words):
-        mean = largest = back_largest = share = 0.0
+        total = largest = back_largest = share = 0.0
         for k in range(opposite_words):
-            linked = _linked(side, j, k, facts)
+            linked = _links_of_words(side, j, k, facts)
             forward = (linked + unigram[j]) / (facts.links[1 - side, k, 0] + 1)
             backward = (linked + opposite_unigram[k]) / (facts.links[side, j, 0] + 1)
-            mean += forward
+            total += forward
             largest = max(largest, forward)
             back_largest = max(back_largest, backward / opposite_unigram[k])
             share += backward / facts.scratch[k]
         for k in range(3):
             features[j, k] = facts.neighbors[side, j, k]
-        features[j, 3] = np.log(mean / opposite_words / unigram[j])
+        features[j, 3] = np.log(total / opposite_words / unigram[j])
         features[j, 4] = np.log(largest / unigram[j])
         features[j, 5] = np.log(back_largest)
         features[j, 6] = np.log(share + 0.02)

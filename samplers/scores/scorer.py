@@ -1,6 +1,7 @@
-"""Scores of pairs: probabilities under the learned grammar, mixed with a base distribution.
+"""Scores of sentence pairs: probabilities under the learned grammar, mixed with a base distribution.
 
-A long pair is cut into pieces at positions that sever few likely links. Its score is then a lower bound, because
+A stored pair is scored given all other pairs, so the words, links and rule uses that it contributes are subtracted. A
+long pair is cut into pieces at positions that sever few likely links. Its score is then a lower bound, because
 derivations across a cut are omitted. docs/model.md, section 8, has the equations.
 """
 
@@ -41,23 +42,24 @@ _PAIR, _NULL, _STRAIGHT, _INVERTED = 0.5, 0.05, 0.25, 0.05
 `_PAIR`: a word pair. `_NULL`: each of the four rules with a nonterminal and one word. `_STRAIGHT`, `_INVERTED`: two
 nonterminals in straight or inverted order.
 """
-_MIN_NEW = 1e-6
+_MIN_BASE_PROBABILITY = 1e-6
+"""Minimum total probability of the rules of the base distribution."""
 _MAX_MATCHES = 1 << 22
 """Maximum number of matches of source sides of rules in a chart. A piece with more matches is cut."""
 EXPANDED = 2 * FEATURES + FEATURES * (FEATURES + 1) // 2 + 1
-"""Number of a classifier's weights: features, negative parts, products of two features, constant."""
+"""Number of a classifier's weights: features, min(feature, 0), products of two features, constant."""
 MAX_FEATURE = 4.0
 """Maximum absolute value of a feature in standard deviations. Larger values are clipped."""
 RESULT_SIZE = 6
-"""Number of columns of `ScoreResults.numbers`."""
 LOG_PROBABILITY, INDEPENDENT, UNSEEN, PIECES, DERIVATION, LINKS = range(RESULT_SIZE)
+"""Columns of `ScoreResults.numbers`."""
 
 
 class KnownRules(NamedTuple):
-    """R rules with a positive count and a length (`Rule.length`) below L."""
+    """R rules of the learned grammar, with a positive count and a length (`Rule.length`) below L."""
 
     sides: RuleSides
-    # int64[R]: uses of each rule.
+    # int64[R]: number of uses of each rule in all pairs.
     uses: NDArray[np.int64]
     # int32[R]: length of each rule.
     lengths: NDArray[np.int32]
@@ -82,21 +84,21 @@ class KnownRules(NamedTuple):
 
 
 class Classifiers(NamedTuple):
-    """Classifiers of words that do not fit their pair, one per side. The prior is NaN if untrained."""
+    """Classifiers of words that do not fit their pair, one per side. `prior` is NaN before training."""
 
     # float64[2, 9]: mean and standard deviation of each feature.
     mean: NDArray[np.float64]
     deviation: NDArray[np.float64]
-    # float64[2, 64]: weights of each side's classifier, in the order of the documentation of `EXPANDED`.
+    # float64[2, EXPANDED]: weights of each side's classifier.
     weights: NDArray[np.float64]
-    # float64[2]: log-odds that a word is replaced in each classifier's training data.
+    # float64[2]: log-odds that a word was replaced in each classifier's training data.
     prior: NDArray[np.float64]
 
 
 class PairsToScore(NamedTuple):
-    """P pairs, and the contributions of stored pairs to the lexicon and the rule counts.
+    """P sentence pairs, and what stored ones among them contribute to the lexicon and the rule counts.
 
-    Pair p has the items `…_first[p]` to `…_first[p + 1]` - 1 of its arrays. `…_first` is int64[P + 1].
+    Pair p has the items `x_first[p]` to `x_first[p + 1]` - 1 of an array x. `x_first` is int64[P + 1].
     """
 
     # int32: words of each side, -1 for unknown words.
@@ -104,7 +106,7 @@ class PairsToScore(NamedTuple):
     source_first: NDArray[np.int64]
     target: NDArray[np.int32]
     target_first: NDArray[np.int64]
-    # int32: words that stored pairs contribute.
+    # int32: words that stored pairs contribute to the lexicon, none for other pairs.
     own_source: NDArray[np.int32]
     own_source_first: NDArray[np.int64]
     own_target: NDArray[np.int32]
@@ -113,7 +115,8 @@ class PairsToScore(NamedTuple):
     link_source: NDArray[np.int32]
     link_target: NDArray[np.int32]
     link_first: NDArray[np.int64]
-    # int32: rules that stored pairs contribute (-1 for a deleted rule), and number of uses of each rule.
+    # int32: numbers of the rules in the derivations of stored pairs (-1 for a rule that the grammar no longer has), and
+    # how often the pair uses each.
     rule: NDArray[np.int32]
     rule_uses: NDArray[np.int32]
     rule_first: NDArray[np.int64]
@@ -122,12 +125,12 @@ class PairsToScore(NamedTuple):
 class ScoreResults(NamedTuple):
     """Results for P pairs."""
 
-    # float64[P, 6]: results by column. `LOG_PROBABILITY`: natural log of the pair's probability. `INDEPENDENT`: natural
-    # log of the product of its words' unigram probabilities. `UNSEEN`: expected number of words that the base
-    # distribution emits. `PIECES`: number of pieces. `DERIVATION`: mean log probability of the derivation's rules, NaN
-    # without a derivation. `LINKS`: number of links.
+    # float64[P, RESULT_SIZE]: results by column. `LOG_PROBABILITY`: natural log of the pair's probability.
+    # `INDEPENDENT`: natural log of the product of its words' unigram probabilities. `UNSEEN`: expected number of words
+    # that the base distribution emits. `PIECES`: number of pieces. `DERIVATION`: mean log probability of the
+    # derivation's rules, NaN without a derivation. `LINKS`: number of links.
     numbers: NDArray[np.float64]
-    # float64[P, 2, 2]: position and log-odds of the word that fits least on each side.
+    # float64[P, 2, 2]: position and log-odds (`misfit_odds`) of the word that fits least on each side.
     misfits: NDArray[np.float64]
     # int32[links, 2]: source position and target position of the links of all pairs, in order.
     links: NDArray[np.int32]
@@ -138,9 +141,10 @@ class ScoreResults(NamedTuple):
 class ScorerScratch(NamedTuple):
     """Scratch memory of one thread.
 
-    `in_source`, `in_target` bool[V + 1]: True for words of the current pair. `own_uses` int32[R]: uses of each rule
-    by the current pair. `factors` float64[L]: output of `_fill_factors`. `expected` float64[n, m]: expected links.
-    `likely` int32[n, 2]: output of `_find_likely`. `pieces` int64[pieces, 4]: stack of pieces (i, j, x, y).
+    `null` float64[n]: scratch memory of `sum_piece`. `in_source`, `in_target` bool[V + 1]: True for words of the
+    current pair. `own_uses` int32[R]: uses of each rule by the current pair. `factors` float64[L]: output of
+    `_fill_factors`. `expected` float64[n, m]: expected links. `likely` int32[n, 2]: output of `_find_likely`. `pieces`
+    int64[pieces, 4]: stack of pieces (i, j, x, y). `features` float64[n, FEATURES]: features of the words of one side.
     """
 
     dense: DenseScratch
@@ -203,9 +207,10 @@ def _discounted(rules, count):
 
 @njit
 def _fill_factors(rules, pairs, pair, scratch):
-    """Compute each length's factor: rule probability divided by discounted uses in other pairs.
+    """Compute the factor of each length: rule probability divided by discounted uses in other pairs.
 
-    Returns the total probability of new and unusable rules, and the number of rule uses in other pairs.
+    Returns the total probability of new and unusable rules, which the base distribution gets, and the number of rule
+    uses in other pairs.
     """
     factors = scratch.factors
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
@@ -231,21 +236,21 @@ def _fill_factors(rules, pairs, pair, scratch):
             count = rules.uses[rule]
             less = _discounted(rules, count) - _discounted(rules, count - pairs.rule_uses[k])
             new_mass += less * factors[rules.lengths[rule]]
-    return max(new_mass, _MIN_NEW), total_uses
+    return max(new_mass, _MIN_BASE_PROBABILITY), total_uses
 
 
 @njit
-def _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch):
+def _mean_log_weight(rules, pairs, pair, new_mass, total_uses, scratch):
     """Return the mean log probability, with a floor, of a derivation's rules, or NaN without rules."""
     first, last = pairs.rule_first[pair], pairs.rule_first[pair + 1]
-    rarest = new_mass / max(total_uses, 1.0)
+    floor = new_mass / max(total_uses, 1.0)
     summed, uses = 0.0, 0.0
     for k in range(first, last):
         rule = pairs.rule[k]
-        weight = rarest
+        weight = floor
         if rule >= 0:
             discounted = _discounted(rules, rules.uses[rule] - pairs.rule_uses[k])
-            weight = max(discounted * scratch.factors[rules.lengths[rule]], rarest)
+            weight = max(discounted * scratch.factors[rules.lengths[rule]], floor)
         summed += pairs.rule_uses[k] * np.log(weight)
         uses += pairs.rule_uses[k]
     return summed / uses if uses > 0 else np.nan
@@ -280,7 +285,7 @@ def _select_in_group(group, rules, number, scratch):
 
 @njit
 def _select_rules(rules, pairs, pair, scratch):
-    """Select all usable rules whose words are in a pair. Returns their number, which may exceed the room."""
+    """Select usable rules whose words are in a pair. Returns their number, which may exceed the capacity."""
     source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
     target = pairs.target[pairs.target_first[pair] : pairs.target_first[pair + 1]]
     for k in range(pairs.rule_first[pair], pairs.rule_first[pair + 1]):
@@ -318,7 +323,7 @@ def _is_repeated(words, k):
 
 @njit
 def _scale_words(source, target, facts, words):
-    """Copy the words of a pair, with scale factors that make emissions of likely word pairs about 16."""
+    """Copy the words of a pair, with scale factors that make weights of likely word pairs about 16."""
     n, m = len(source), len(target)
     for i in range(n):
         best = facts.unigram[0, i] ** 2
@@ -338,7 +343,7 @@ def _scale_words(source, target, facts, words):
 
 @njit
 def _find_likely(n, m, facts, likely):
-    """Write links that are best for both words and likelier than chance. Returns their number."""
+    """Write the links that are best for both words and likelier than chance. Returns their number."""
     number = 0
     for i in range(n):
         best = 0
@@ -361,13 +366,13 @@ def _ratio(i, x, facts):
 
 
 @njit
-def choose_cut(piece, likely, links):
-    """Cut a piece near its middle, severing few of `links` likely links. Returns (source, target) cut."""
+def choose_cut(piece, likely, number):
+    """Cut a piece near its middle, severing few of `number` likely links. Returns (source, target) cut."""
     best, source_cut, target_cut = np.inf, piece.i + 1, piece.x + 1
     for i in range(piece.i + 1, piece.j):
         for x in range(piece.x + 1, piece.y):
             severed = 0.0
-            for k in range(links):
+            for k in range(number):
                 a, b = likely[k, 0], likely[k, 1]
                 if piece.i <= a < piece.j and piece.x <= b < piece.y and (a < i) != (b < x):
                     severed += 1
@@ -386,9 +391,29 @@ def _put_piece(pieces, row, i, j, x, y):
 
 
 @njit
-def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
+def _sum_in_range(rules, base, chosen_rules, piece, divisible, scratch):
+    """Return the results of `sum_piece`. Rescales words until the sum of an indivisible piece is in range."""
+    words = scratch.words
+    while True:
+        total, base_words = sum_piece(
+            scratch.chosen, chosen_rules, rules.sides, words, piece, base, scratch.null, scratch.expected, scratch.dense
+        )
+        if divisible or not (0 <= total <= MIN_TOTAL or total >= MAX_TOTAL):
+            return total, base_words
+        # The total is out of range, because the scales assume linked words, but most words of the longer side are null
+        # in this piece. Rescale this side and retry.
+        factor = 16.0 if total <= MIN_TOTAL else 1 / 16.0
+        if piece.j - piece.i > piece.y - piece.x:
+            for k in range(piece.i, piece.j):
+                words.source_scale[k] *= factor
+        else:
+            for k in range(piece.x, piece.y):
+                words.target_scale[k] *= factor
+
+
+@njit
+def _sum_pieces(rules, base, chosen_rules, likely_links, max_cells, n, m, scratch):
     """Return (ln of the scaled sum, expected words of the base, pieces), or 0 pieces if out of memory."""
-    words, dense = scratch.words, scratch.dense
     log_total, emitted = 0.0, 0.0
     number = 0
     _put_piece(scratch.pieces, 0, 0, n, 0, m)
@@ -399,29 +424,15 @@ def _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch):
         piece = PairPiece(i, j, x, y)
         divisible = min(j - i, y - x) > 1
         if not divisible or (j - i) * (y - x) <= max_cells:
-            while True:
-                total, base_words = sum_piece(
-                    scratch.chosen, chosen, rules.sides, words, piece, base, scratch.null, scratch.expected, dense
-                )
-                if divisible or not (0 <= total <= MIN_TOTAL or total >= MAX_TOTAL):
-                    break
-                # The total is out of range, because the scales assume linked words, but most words of the longer side
-                # are null in this piece. Rescale this side and retry.
-                factor = 16.0 if total <= MIN_TOTAL else 1 / 16.0
-                if j - i > y - x:
-                    for k in range(i, j):
-                        words.source_scale[k] *= factor
-                else:
-                    for k in range(x, y):
-                        words.target_scale[k] *= factor
+            total, base_words = _sum_in_range(rules, base, chosen_rules, piece, divisible, scratch)
             if MIN_TOTAL < total < MAX_TOTAL:
                 number += 1
                 log_total += np.log(total)
                 emitted += base_words
                 continue
-            if total < 0.0 and (not divisible or dense.sizes[NEEDED] < _MAX_MATCHES):
+            if total < 0.0 and (not divisible or scratch.dense.sizes[NEEDED] < _MAX_MATCHES):
                 return 0.0, 0.0, 0
-        a, b = choose_cut(piece, scratch.likely, likely)
+        a, b = choose_cut(piece, scratch.likely, likely_links)
         _put_piece(scratch.pieces, stacked, a, j, b, y)
         _put_piece(scratch.pieces, stacked + 1, i, a, x, b)
         stacked += 2
@@ -500,10 +511,12 @@ def score_pairs(
     scored: ScoreResults,
     links: int,
 ) -> tuple[int, int]:
-    """Score pairs from `begin` on, and write links from `links` on. Returns the next pair and link index.
+    """Score pairs from index `begin` on, and write their links from index `links` on.
 
-    Stops before a pair that needs more rules or matches than `scratch` has room for. `scratch.dense.sizes[NEEDED]` is
-    then the number of matches, or minus the number of rules.
+    Pieces have up to `max_cells` word pairs, unless one side is a single word. Links below `min_probability` are
+    omitted. Returns the indices of the next pair and the next link. Stops before a pair that needs more rules or
+    matches than `scratch` has room for. Then `scratch.dense.sizes[NEEDED]` is the number of matches, or minus the
+    number of rules.
     """
     for pair in range(begin, len(pairs.source_first) - 1):
         source = pairs.source[pairs.source_first[pair] : pairs.source_first[pair + 1]]
@@ -512,22 +525,22 @@ def score_pairs(
         facts = scratch.facts
         fill_facts(source, target, _pair_contribution(pairs, pair), lexicon, facts)
         new_mass, total_uses = _fill_factors(rules, pairs, pair, scratch)
-        scored.numbers[pair, DERIVATION] = _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch)
-        chosen = _select_rules(rules, pairs, pair, scratch)
-        if chosen > len(scratch.chosen.rule):
-            scratch.dense.sizes[NEEDED] = -chosen
+        scored.numbers[pair, DERIVATION] = _mean_log_weight(rules, pairs, pair, new_mass, total_uses, scratch)
+        chosen_rules = _select_rules(rules, pairs, pair, scratch)
+        if chosen_rules > len(scratch.chosen.rule):
+            scratch.dense.sizes[NEEDED] = -chosen_rules
             return pair, links
         _scale_words(source, target, facts, scratch.words)
-        likely = _find_likely(n, m, facts, scratch.likely)
+        likely_links = _find_likely(n, m, facts, scratch.likely)
         base = add_joins(
             scratch.chosen,
-            chosen,
+            chosen_rules,
             rules.sides,
             BaseWeights(new_mass * _PAIR, new_mass * _NULL, new_mass * _STRAIGHT, new_mass * _INVERTED),
         )
         for i in range(n):
             scratch.expected[i, :m] = 0.0
-        log_total, emitted, pieces = _sum_pieces(rules, base, chosen, likely, max_cells, n, m, scratch)
+        log_total, emitted, pieces = _sum_pieces(rules, base, chosen_rules, likely_links, max_cells, n, m, scratch)
         if pieces == 0:
             return pair, links
         independent = 0.0
@@ -565,7 +578,7 @@ def list_features(
 def weigh_derivations(
     pairs: PairsToScore, rules: KnownRules, scratch: ScorerScratch, log_probabilities: NDArray[np.float64]
 ) -> None:
-    """Compute the mean log probability of each derivation's rules, float64[P], NaN without a derivation."""
+    """Fill `log_probabilities` float64[P] with the column `DERIVATION` of each pair's results."""
     for pair in range(len(log_probabilities)):
         new_mass, total_uses = _fill_factors(rules, pairs, pair, scratch)
-        log_probabilities[pair] = _mean_weight(rules, pairs, pair, new_mass, total_uses, scratch)
+        log_probabilities[pair] = _mean_log_weight(rules, pairs, pair, new_mass, total_uses, scratch)

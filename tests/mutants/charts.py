@@ -2,7 +2,7 @@
 
 from tests.mutants.fault import Change, Fault
 
-_BITEXTS = ("tests/samplers/charts/test_bitexts.py", "-k", "masked_charts")
+_BITEXTS = ("tests/samplers/charts/test_pair_graphs.py", "-k", "masked_charts")
 _STEP = ("tests/samplers/charts/test_pruning.py", "-k", "documented_algorithm")
 _PRUNING = "tests/samplers/charts/test_pruning.py"
 _AVERAGES = "tests/samplers/charts/test_averages.py"
@@ -14,24 +14,24 @@ _LEXICON = ("tests/samplers/scores/test_lexicon.py",)
 
 _ALL_BISPANS = Change(
     "charts/pairs.py",
-    "cells.covered[i, x] + (1 if fixed[i, x] > 0 else 0)",
-    "cells.covered[i, x]",
+    "table.covered[i, x] + (1 if mask[i, x] > 0 else 0)",
+    "table.covered[i, x]",
 )
 """The mask excludes no bispan: rules that emit separate words are only rejected by later checks."""
 
 CHART_FAULTS = (
     Fault(
         "a positive pair of words is not required",
-        "charts/pruning/systems.py",
+        "charts/pruning/pair_charts.py",
         "np.where(assigned[selected], 1, -1)",
         "np.where(assigned[selected], 0, -1)",
         _STEP,
     ),
     Fault(
         "rules of words and nonterminals may emit the words of a positive pair separately",
-        "charts/bitexts.py",
-        "    if not _agrees(task.fixed, cells, segments, segment, targets):",
-        "    if segments.arity[segment] == 0 and not _agrees(task.fixed, cells, segments, segment, targets):",
+        "charts/pair_graphs.py",
+        "    if not _agrees(task.mask, table, segments, segment, targets):",
+        "    if segments.arity[segment] == 0 and not _agrees(task.mask, table, segments, segment, targets):",
         _BITEXTS,
     ),
     Fault(
@@ -92,7 +92,7 @@ CHART_FAULTS = (
     ),
     Fault(
         "links known to be absent are emitted in the model of doubts",
-        "charts/pruning/systems.py",
+        "charts/pruning/pair_charts.py",
         "pairs[i[without], x[without]] = 0",
         "pairs[i[without], x[without]] *= 1",
         (*_DOUBTS, "-k", "absent_links"),
@@ -100,8 +100,8 @@ CHART_FAULTS = (
     Fault(
         "variables that are never preferred are not in doubt",
         "charts/pruning/chain.py",
-        "system.doubts(~start)",
-        "system.doubts(system.preferred() & ~start)",
+        "chart.doubts(~start)",
+        "chart.doubts(chart.preferred_links() & ~start)",
         (_START, "-k", "negative_in_both_starts"),
     ),
     Fault(
@@ -127,35 +127,35 @@ CHART_FAULTS = (
     ),
     Fault(
         "derivations of one chart are drawn from a restarted stream",
-        "charts/bitexts.py",
-        "        number, stream_state = draw(bitext.graph, inside, stream_state, stack, edges)",
-        "        number, _ = draw(bitext.graph, inside, stream_state, stack, edges)",
+        "charts/pair_graphs.py",
+        "        number, stream_state = draw(pair_graph.graph, inside, stream_state, stack, edges)",
+        "        number, _ = draw(pair_graph.graph, inside, stream_state, stack, edges)",
         (_PRUNING, "-k", "drawn_derivations_follow"),
     ),
     Fault(
         "both chains draw from one stream",
         "charts/pruning/chain.py",
-        "(self.chains + 1) * plan + use",
-        "(self.chains + 1) * plan + use * (use == self.chains)",
+        "(self.chains + 1) * plan + number",
+        "(self.chains + 1) * plan + number * (use == self.chains)",
         (_PRUNING, "-k", "random_stream"),
     ),
     Fault(
         "a word receives its own message from its partner",
-        "charts/pruning/systems.py",
+        "charts/pruning/pair_charts.py",
         "            sent[i, x] = before\n            before += pairs[i, x] * received[i, x]\n",
         "            before += pairs[i, x] * received[i, x]\n            sent[i, x] = before\n",
         _DOUBTS,
     ),
     Fault(
         "words are never alone in the model of doubts",
-        "charts/pruning/systems.py",
-        "before = alone[i]",
+        "charts/pruning/pair_charts.py",
+        "before = nulls[i]",
         "before = 0.0",
         _DOUBTS,
     ),
     Fault(
         "a word without another choice has infinite doubt",
-        "charts/pruning/systems.py",
+        "charts/pruning/pair_charts.py",
         "1.0 / max(sent[i, x] + after, _SMALLEST)",
         "1.0 / (sent[i, x] + after)",
         (*_DOUBTS, "-k", "without_another_choice"),
@@ -205,14 +205,14 @@ CHART_FAULTS = (
     Fault(
         "coverage estimates include the first steps",
         "charts/pruning/chain.py",
-        "steps[len(steps) // _UNUSED_PART :]",
+        "steps[len(steps) // _BURN_IN_DIVISOR :]",
         "steps",
         (_AVERAGES, "-k", "other_selections"),
     ),
     Fault(
         "derivations are compared in all values instead of only fixed values",
         "charts/pruning/chain.py",
-        "(values & fixed).tobytes() in masks",
+        "(values & selected).tobytes() in masks",
         "values.tobytes() in masks",
         (_AVERAGES, "-k", "other_selections"),
     ),
@@ -232,9 +232,9 @@ CHART_FAULTS = (
     ),
     Fault(
         "words emitted alone are not masked",
-        "charts/bitexts.py",
-        "    if not _agrees(task.fixed, cells, segments, segment, targets):",
-        "    if targets * segments.emitted[segment] and not _agrees(task.fixed, cells, segments, segment, targets):",
+        "charts/pair_graphs.py",
+        "    if not _agrees(task.mask, table, segments, segment, targets):",
+        "    if targets * segments.emitted[segment] and not _agrees(task.mask, table, segments, segment, targets):",
         _BITEXTS,
         (_ALL_BISPANS,),
     ),
@@ -250,7 +250,7 @@ CHART_FAULTS = (
         "charts/pairs.py",
         "divided = divided or inside < covered[n, x]",
         "divided = divided or inside < 0",
-        ("tests/samplers/charts/test_bitexts.py", "-k", "whole_positive_pairs"),
+        ("tests/samplers/charts/test_pair_graphs.py", "-k", "whole_positive_pairs"),
     ),
     Fault(
         "outside sums omit the rules above",

@@ -69,7 +69,7 @@ DAEMON_FAULTS = (
     Fault(
         "a word is its own stem",
         "alignment/bitext.py",
-        "numbers[word[:STEM]]",
+        "numbers[word[:STEM_LETTERS]]",
         "numbers[word]",
         (_STEMS, "-k", "by_words"),
     ),

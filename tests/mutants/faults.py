@@ -751,14 +751,14 @@ FAULTS = (
     Fault(
         "a word's move omits its selection probability",
         "alignment/models/hmm.py",
-        "ratio = -math.log(_selection_weight(sides, chain, f, old_word, new_word))",
+        "ratio = -math.log(_selection_weight(bitext, chain, f, old_word, new_word))",
         "ratio = 0.0",
         WORD_MOVES,
     ),
     Fault(
         "a word's move omits the jumps",
         "alignment/models/hmm.py",
-        "+ words + moved",
+        "+ words + jump_ratio",
         "+ words",
         WORD_MOVES,
     ),
@@ -793,7 +793,7 @@ FAULTS = (
     Fault(
         "the second of two equal words does not see the pairs of the first",
         "alignment/models/fertility.py",
-        "if g == start or f == sides.emitted[g - 1]:",
+        "if g == start or f == bitext.emitted[g - 1]:",
         "if g == start:",
         (ALIGNMENT, "-k", "a_repeated_word"),
     ),
@@ -807,8 +807,8 @@ FAULTS = (
     Fault(
         "a chain of a run is skipped if its counts lacked room",
         "alignment/models/fertility.py",
-        "(0, sides, chain, scratch) < pairs:\n            return number\n",
-        "(0, sides, chain, scratch) < pairs:\n            return number + 1\n",
+        "(0, bitext, chain, scratch) < pairs:\n            return number\n",
+        "(0, bitext, chain, scratch) < pairs:\n            return number + 1\n",
         (ALIGNMENT, "-k", "consecutive_chains"),
     ),
     Fault(
@@ -835,22 +835,22 @@ FAULTS = (
     Fault(
         "a link grows between words that are already linked",
         "alignment/marginals.py",
-        "not (work.source_free[s] or work.target_free[t])",
+        "not (grid.source_free[s] or grid.target_free[t])",
         "False",
         (DECODING,),
     ),
     Fault(
         "a link grows if neither neighbor is likely",
         "alignment/marginals.py",
-        "s - 1, t, likely) or _is_likely(work, height, width, s + 1, t, likely)",
-        "s - 1, t, likely) or _is_likely(work, height, width, s, t, likely) or work.source_free[s]",
+        "s - 1, t, likely) or _is_likely(grid, height, width, s + 1, t, likely)",
+        "s - 1, t, likely) or _is_likely(grid, height, width, s, t, likely) or grid.source_free[s]",
         (DECODING,),
     ),
     Fault(
         "every target word is linked before decoding",
         "alignment/marginals.py",
-        "        work.target_free[:width] = 1\n",
-        "        work.target_free[:width] |= 0\n",
+        "        grid.target_free[:width] = 1\n",
+        "        grid.target_free[:width] |= 0\n",
         (DECODING,),
     ),
     # Inversion transduction grammars.
@@ -1217,8 +1217,8 @@ FAULTS = (
     Fault(
         "a pruned n-gram omits its context's backoff weight",
         "language_models/building.py",
-        "log10 = parts.nodes[shorter].backoff + parts.nodes[suffix].log10",
-        "log10 = parts.nodes[suffix].log10",
+        "log10 = unfinished.nodes[shorter].backoff + unfinished.nodes[suffix].log10",
+        "log10 = unfinished.nodes[suffix].log10",
         (LANGUAGE_MODELS, "-k", "states"),
     ),
     Fault(
@@ -1303,7 +1303,7 @@ FAULTS = (
     Fault(
         "own linked words stay in the rate of unlinked words",
         "scores/lexicon.py",
-        "(counts.linked_total - bound)",
+        "(counts.linked_total - own_linked)",
         "counts.linked_total",
         LEXICON,
     ),
@@ -1366,7 +1366,7 @@ FAULTS = (
     Fault(
         "rules that no other pair uses have no minimum weight",
         "scores/scorer.py",
-        "weight = max(discounted * scratch.factors[rules.lengths[rule]], rarest)",
+        "weight = max(discounted * scratch.factors[rules.lengths[rule]], floor)",
         "weight = max(discounted * scratch.factors[rules.lengths[rule]], 1e-9)",
         DERIVATIONS,
     ),
@@ -1401,7 +1401,7 @@ FAULTS = (
     Fault(
         "outside sums omit words of front frames",
         "charts/dense.py",
-        "for number in range(6 if work.sizes[_FRONTS] > 0 else 3):",
+        "for number in range(6 if scratch.sizes[_FRONTS] > 0 else 3):",
         "for number in range(3):",
         DENSE,
     ),
@@ -1429,8 +1429,8 @@ FAULTS = (
     Fault(
         "outside sums of rests are omitted",
         "charts/dense.py",
-        "        if work.first[rests] >= 0:",
-        "        if work.first[rests] < 0:",
+        "        if scratch.first[rests] >= 0:",
+        "        if scratch.first[rests] < 0:",
         DENSE,
     ),
     Fault(

@@ -103,10 +103,10 @@ class _DirectionChains:
         # In turn, the chains start from the model's initialization (None), no links, and random links.
         if chain % 3 == 0:
             return None
-        sides = self._direction.sides
+        bitext = self._direction.bitext
         if chain % 3 == 1:
-            return np.full(len(sides.emitted), UNLINKED, np.int16)
-        widths = np.repeat(np.diff(sides.conditioning_offset), np.diff(sides.emitted_offset))
+            return np.full(len(bitext.emitted), UNLINKED, np.int16)
+        widths = np.repeat(np.diff(bitext.conditioning_offset), np.diff(bitext.emitted_offset))
         return np.random.default_rng(key).integers(0, widths).astype(np.int16)
 
     def _sweep(self, key: int, state: AlignmentState, number: int) -> AlignmentState:
@@ -124,7 +124,7 @@ class _DirectionChains:
 
     def _names(self, words: NDArray[np.int64], positions: NDArray[np.int16]) -> list[str]:
         """Return link names such as `chat - cat, 1-2 of pair 7 (target from source)`."""
-        offset = self._direction.sides.emitted_offset
+        offset = self._direction.bitext.emitted_offset
         pairs = np.searchsorted(offset, words, side="right") - 1
         names = []
         for pair, *link in zip(pairs.tolist(), positions.tolist(), (words - offset[pairs]).tolist(), strict=True):

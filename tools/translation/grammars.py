@@ -139,8 +139,8 @@ class TranslationGrammar:
             counts: Counter[tuple[str, ...]] = Counter()
             rules = self.packed.rules_with(number)
             for rule in rules[:: 1 + len(rules) // _MAX_LINKED_RULES]:
-                target, links = self.packed.target_of(rule), self.packed.links_of(rule)
-                for place, symbol in enumerate(self.packed.source_of(rule)) if links else ():
+                target, links = self.packed.target_side(rule), self.packed.rule_links(rule)
+                for place, symbol in enumerate(self.packed.source_side(rule)) if links else ():
                     if symbol == number:
                         linked: list[tuple[str, ...]] = [
                             (self.target_words[target[j]],) for i, j in links if i == place

@@ -16,9 +16,9 @@ from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_m
 from hierogram.daemon.exports.scratch import Scratch
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.lines import open_lines
-from hierogram.samplers.decoding import reading
+from hierogram.samplers.decoding import rule_lines
 from hierogram.samplers.decoding.grammar import RuleColumns
-from hierogram.samplers.decoding.reading import Layout, Vocabularies, make_lines, number_gaps, read_rules
+from hierogram.samplers.decoding.rule_lines import Layout, Vocabularies, make_lines, number_gaps, read_rules
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.storage.browsing.reader import literal
 
@@ -38,10 +38,10 @@ _LAYOUTS = {
 }
 _TABBED = Layout(tabs=True, source=0, target=1, values=3, links=2, named=False, labeled=False)
 _FAULTS = {
-    reading.NO_FIELDS: "expected source side, target side and values, separated by |||",
-    reading.NO_NUMBER: "the value of a feature is not a number",
-    reading.NO_NAME: "expected features such as Name=value",
-    reading.NO_LINK: "expected links such as i-j",
+    rule_lines.NO_FIELDS: "expected source side, target side and values, separated by |||",
+    rule_lines.NO_NUMBER: "the value of a feature is not a number",
+    rule_lines.NO_NAME: "expected features such as Name=value",
+    rule_lines.NO_LINK: "expected links such as i-j",
 }
 _NUMBERED = re.compile(r"\[([^\[\]\s,]+),([1-9][0-9]?)\]")
 _NUMBERED_IN_TABLES = re.compile(r"\[(X),([1-9][0-9]?)\]")
@@ -93,18 +93,18 @@ class RuleReader:
 
     def _take(self, data: bytes) -> bytes:
         text = np.frombuffer(bytearray(data), np.uint8)
-        self._cursor[reading.AT] = 0
+        self._cursor[rule_lines.AT] = 0
         source, target, names = growing = self._source, self._target, self._feature_vocabulary
         while True:
             vocabularies = Vocabularies(
                 source.arrays, source.size, target.arrays, target.size, names.arrays, names.size
             )
             outcome = read_rules(text, self._cursor, self._layout, vocabularies, self._rules)
-            if outcome == reading.MORE:
-                return data[int(self._cursor[reading.AT]) :]
-            if outcome == reading.NO_ROOM:
+            if outcome == rule_lines.MORE:
+                return data[int(self._cursor[rule_lines.AT]) :]
+            if outcome == rule_lines.NO_ROOM:
                 self._rules = make_lines(2 * len(self._rules.line), self._rules)
-            elif outcome == reading.NO_VOCABULARY:
+            elif outcome == rule_lines.NO_VOCABULARY:
                 # The kernel does not report which vocabulary is full, so grow each vocabulary that may lack room for a
                 # long word.
                 for vocabulary in growing:
@@ -113,7 +113,7 @@ class RuleReader:
                     if words + 2 > len(starts) or 2 * (words + 1) > len(slots) or len(data) > room:
                         vocabulary.grow(len(data))
             else:
-                raise self._fault(int(self._cursor[reading.LINE]), _FAULTS[outcome])
+                raise self._fault(int(self._cursor[rule_lines.LINE]), _FAULTS[outcome])
 
     def _fault(self, line: int, reason: str) -> InputError:
         return InputError(f"{self.name}, line {line}: {reason}")
@@ -144,7 +144,7 @@ class RuleReader:
             if match:
                 meanings[symbol] = -int(match[2])
             elif self._format == MOSES.name and (match := _LINKED.fullmatch(spelled)):
-                meanings[symbol] = -reading.UNNUMBERED
+                meanings[symbol] = -rule_lines.UNNUMBERED
             else:
                 if self._format == MOSES.name:
                     for written, meant in _MOSES_ESCAPES:

@@ -27,11 +27,11 @@ from hierogram.samplers.decoding.chart import (
     DecodingChart,
     InputSentence,
     SearchLimits,
-    span_of,
+    cell_span,
 )
 from hierogram.samplers.decoding.consensus import CANDIDATES, choose_consensus
-from hierogram.samplers.decoding.decoder import POPS, SPAN, SentenceDecoder
-from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, no_model
+from hierogram.samplers.decoding.decoder import DEFAULT_POPS, MAX_SPAN, SentenceDecoder
+from hierogram.samplers.decoding.grammar import COUNTED_FEATURES, UNKNOWN_SYMBOL, no_model
 from hierogram.samplers.decoding.kbest import Outputs
 from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, render_side
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
@@ -121,7 +121,7 @@ class DecodedPart:
             sentence, extra = self.sentence, use.rule - rules
             target = sentence.target[sentence.target_start[extra] : sentence.target_start[extra + 1]].tolist()
             return self.positions[use.source[0]], tuple(map(self.word, target))
-        source, target = self.grammar.packed.source_of(use.rule), self.grammar.packed.target_of(use.rule)
+        source, target = self.grammar.packed.source_side(use.rule), self.grammar.packed.target_side(use.rule)
         words = self.grammar.source_words
         return (
             tuple(-symbol if symbol < 0 else words[symbol] for symbol in source),
@@ -145,7 +145,7 @@ class DecodedPart:
                 nodes[k] = children[0]
             else:
                 target = (int(uses["first"][k]), int(uses["last"][k]))
-                nodes[k] = _Use(rule, span_of(words, int(uses["cell"][k])), target, children)
+                nodes[k] = _Use(rule, cell_span(words, int(uses["cell"][k])), target, children)
         uses_in_order, waiting = [], [nodes[0]]
         while waiting:
             uses_in_order.append(waiting.pop())
@@ -166,7 +166,7 @@ def list_links(part: DecodedPart, number: int) -> list[Span]:
             source, target = part.sides(use)
             at = [starts[place] for place in _places(source, use.source[0], [child.source for child in use.children])]
             to = _places(target, use.target[0], [child.target for child in use.children])
-            links |= {(at[i], words[to[j]]) for i, j in part.grammar.packed.links_of(use.rule)}
+            links |= {(at[i], words[to[j]]) for i, j in part.grammar.packed.rule_links(use.rule)}
     return sorted(links)
 
 
@@ -267,7 +267,7 @@ class Translator:
         weights: Mapping[str, float],
         model: ModelWithVocabulary | None = None,
         *,
-        pops: int = POPS,
+        pops: int = DEFAULT_POPS,
         oov_similarity: float = 0.0,
         lengthen: bool = False,
         glossary: Glossary | None = None,
@@ -275,7 +275,7 @@ class Translator:
     ) -> None:
         """Build a decoder. `pipeline` must have tokenized the glossary. `lengthen` avoids short translations."""
         self.grammar = grammar
-        self.names = (*grammar.features, *COUNTED)
+        self.names = (*grammar.features, *COUNTED_FEATURES)
         self._model = model
         # Choose no consensus without a language model: other orders of the same words have nearly the same score.
         self._consensus_size = 1 if model is None else CANDIDATES
@@ -287,7 +287,7 @@ class Translator:
         self._max_length_steps = _MAX_LENGTH_STEPS if lengthen and grammar.length_ratio else 0
         base = np.array([float(weights.get(name, 0.0)) for name in self.names])
         longer = _LENGTH_STEP * np.array([name == WORDS for name in self.names])
-        lm, limits, charts = None if model is None else model.model, SearchLimits(SPAN, pops), list[DecodingChart]()
+        lm, limits, charts = None if model is None else model.model, SearchLimits(MAX_SPAN, pops), list[DecodingChart]()
         self._decoder = cache(
             lambda step: SentenceDecoder(grammar.packed, base + step * longer, lm_words, lm, limits, charts)
         )
@@ -383,7 +383,7 @@ class Translator:
         if isinstance(segmenter, SubwordSegmenter):
             # Parts of a rare name would be translated as other words.
             is_name = is_capitalized_within_sentence(word, before) and not self.grammar.source_casing.nouns
-            if len(parts) > 1 and is_name and not self.grammar.packed.has_side(numbers):
+            if len(parts) > 1 and is_name and not self.grammar.packed.has_source_side(numbers):
                 return (word,), [UNKNOWN_SYMBOL]
             return parts, numbers
         if UNKNOWN_SYMBOL not in numbers:

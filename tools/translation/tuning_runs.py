@@ -28,7 +28,7 @@ from hierogram.daemon.shared_options import THREADS
 from hierogram.daemon.text.inspection import text_advice
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.daemon.text.word_view import WordView
-from hierogram.samplers.decoding.grammar import COUNTED
+from hierogram.samplers.decoding.grammar import COUNTED_FEATURES
 from hierogram.storage.database.connection import parse_url, sqlite_file
 from hierogram.storage.exceptions import install_extra
 from hierogram.storage.options import as_plain as options_as_plain
@@ -97,7 +97,7 @@ class GrammarDecoder:
     threads: int = 0
 
     def __post_init__(self) -> None:
-        self.names = (*self.grammar.features, *COUNTED)
+        self.names = (*self.grammar.features, *COUNTED_FEATURES)
         self.words_index = self.names.index(WORDS)
         self._view = WordView(self.grammar.pipeline.word_parts)
         self._round = self._translated = 0

@@ -18,12 +18,18 @@ import numpy as np
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.treebanks.trees import Node, Tree, preorder
 from hierogram.samplers.charts.chart import BINARY, LEXICAL, UNARY, ChartGrammar, make_grammar
-from hierogram.samplers.charts.derivations import BINARY_EDGE, LEXICAL_EDGE, UNARY_EDGE, FragmentMasses, Productions
+from hierogram.samplers.charts.derivations import (
+    BINARY_EDGE,
+    LEFT_SPAN,
+    LEXICAL_EDGE,
+    RIGHT_SPAN,
+    UNARY_EDGE,
+    WHOLE_SPAN,
+    FragmentMasses,
+    Productions,
+)
 from hierogram.samplers.grammar.settings import PCFG, UNIFORM
 from hierogram.tools.treebanks.grammars import Prior, Production, TreeGrammar, node_production
-
-WHOLE_SPAN, LEFT_SPAN, RIGHT_SPAN = 0, 1, 2
-"""Parts of a rule's span. Each production covers one part."""
 
 
 class RuleChild(NamedTuple):

@@ -16,8 +16,17 @@ from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.text.treebanks.transformations import UNKNOWN, coarser_class, word_or_class
 from hierogram.daemon.text.treebanks.trees import ESCAPES, Node, Tree, with_words
 from hierogram.samplers.charts.chart import fill_chart, restrict_grammar
-from hierogram.samplers.charts.derivations import LEXICAL_EDGE, UNARY_EDGE, ChartDerivations, SentenceKey, count_visits
-from hierogram.tools.treebanks.approximation import LEFT_SPAN, RIGHT_SPAN, WHOLE_SPAN, Approximation, FragmentRule
+from hierogram.samplers.charts.derivations import (
+    LEFT_SPAN,
+    LEXICAL_EDGE,
+    RIGHT_SPAN,
+    UNARY_EDGE,
+    WHOLE_SPAN,
+    ChartDerivations,
+    SentenceKey,
+    count_visits,
+)
+from hierogram.tools.treebanks.approximation import Approximation, FragmentRule
 from hierogram.tools.treebanks.grammars import Production
 from hierogram.tools.treebanks.requests import MER, MPD, MPP
 
@@ -164,7 +173,7 @@ class Parser:
         for kind, rule, split, start, end, count in zip(*(column.tolist() for column in columns), strict=True):
             spans = {WHOLE_SPAN: (start, end), LEFT_SPAN: (start, split), RIGHT_SPAN: (split, end)}
             for p in range(productions.start[kind, rule], productions.start[kind, rule + 1]):
-                span = spans[productions.part[p]]
+                span = spans[productions.span_kind[p]]
                 production = self.grammar.production_list[productions.production[p]]
                 key = production, split if len(production[1]) == 2 else 0
                 cells[span][key] = cells[span].get(key, 0.0) + count

@@ -350,7 +350,7 @@ def _align_by_role(
     options = corpus_options(request, len(roles.counted))
     aligned, thresholds, links = _align_subset(*counted, request, options, report, prior)
     if len(roles.uncounted):
-        if MODELS[request.model].prior_counts:
+        if MODELS[request.model].uses_prior_counts:
             if prior is None:
                 prior = _count_links(*counted, links, request.direction)
             options = replace(options, **INCREMENTAL_OPTIONS)
@@ -456,7 +456,9 @@ def align_sides(
         return split_directions(joined, source, target), AlignedCorpus(joined, posterior)
     tasks = make_direction_tasks(units, prior, links)
     if known:
-        tasks = [task._replace(evidence=make_evidence(task.direction.sides, known, task.number == 0)) for task in tasks]
+        tasks = [
+            task._replace(evidence=make_evidence(task.direction.bitext, known, task.number == 0)) for task in tasks
+        ]
     marginals = _sample(tasks, options, threads, report)
     decoded = _best_links([task.direction for task in tasks], options, marginals)
     joined = join_directions(POSTERIOR, decoded, marginals, source, target)
@@ -498,14 +500,14 @@ def _sample(
     """Run the chains of all tasks, in parallel lanes of consecutive chains. Returns samples by task."""
     # Limit the number of lanes, because each lane needs memory. The number must not depend on `threads`, because it can
     # change the result.
-    words = sum(len(task.direction.sides.emitted) for task in tasks)
+    words = sum(len(task.direction.bitext.emitted) for task in tasks)
     lanes = min(options.chains, max(1, _MAX_LANE_WORDS // max(words, 1)))
     jobs = [(task, lane) for lane in range(lanes) for task in tasks]
     chain_threads = _ChainThreads(len(tasks) * options.chains * options.sweeps, report)
 
     def run(job: tuple[DirectionTask, int]) -> Marginals:
         task, lane = job
-        marginals = empty_marginals(task.direction.sides)
+        marginals = empty_marginals(task.direction.bitext)
         for chain in range(lane, options.chains, lanes):
             kernel = AlignmentKernel(options, *task.unit(options.uses_stems(chain)), task.evidence)
             key = chain_seed(options.seed, task.number, chain)
@@ -516,12 +518,12 @@ def _sample(
     totals = sampled[: len(tasks)]
     for number in range(len(tasks), len(jobs)):
         k = number % len(tasks)
-        add_marginals(tasks[k].direction.sides, totals[k], sampled[number])
+        add_marginals(tasks[k].direction.bitext, totals[k], sampled[number])
     return totals
 
 
 def _one_direction(name: str, direction: Direction, decoded: DirectionLinks) -> AlignedCorpus:
-    offset = direction.sides.emitted_offset
+    offset = direction.bitext.emitted_offset
     linked = np.flatnonzero(decoded.links >= 0)
     pair = np.searchsorted(offset, linked, side="right") - 1
     conditioning, emitted = decoded.links[linked], (linked - offset[pair]).astype(np.int16)

@@ -145,7 +145,9 @@ def _align_pair(
     decoded = []
     tasks = make_direction_tasks(units, prior)
     for task in tasks:
-        evidence = make_evidence(task.direction.sides, {0: human_links}, task.number == 0) if any(human_links) else None
+        evidence = (
+            make_evidence(task.direction.bitext, {0: human_links}, task.number == 0) if any(human_links) else None
+        )
         keys: tuple[list[int], list[int]] = ([], [])
         for chain in range(options.chains):
             keys[options.uses_stems(chain)].append(chain_seed(options.seed, task.number, chain))
@@ -153,12 +155,12 @@ def _align_pair(
             AlignmentKernel(options, *task.unit(with_stems), evidence).run(keys[with_stems])
             for with_stems in (False, True)
         )
-        add_marginals(task.direction.sides, total, by_stems)
+        add_marginals(task.direction.bitext, total, by_stems)
         marginals.append(total)
         decoded.append(decode(task.direction, options.model, total))
     joined = join_directions(symmetrization, [word_links.links for word_links in decoded], marginals, source, target)
     forward, backward = (
-        pair_posteriors(task.direction.sides, 0, total) for task, total in zip(tasks, marginals, strict=True)
+        pair_posteriors(task.direction.bitext, 0, total) for task, total in zip(tasks, marginals, strict=True)
     )
     forward = forward.T
     for link in human_links.fixed:

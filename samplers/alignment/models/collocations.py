@@ -10,19 +10,19 @@ from functools import partial
 import numpy as np
 
 from hierogram.samplers.alignment.bitext import Direction, number_bigrams
-from hierogram.samplers.alignment.chain import AlignmentChain, pick
-from hierogram.samplers.alignment.counts import free_if_unused, has_room, lexical, link_pair, pair_key, unlink_pair
+from hierogram.samplers.alignment.chain import AlignmentChain, draw_index
+from hierogram.samplers.alignment.counts import free_if_unused, has_room, lexical, link_pair, unlink_pair
 from hierogram.samplers.alignment.marginals import CELL, add_conditional, decode, load_sums, store_sums
 from hierogram.samplers.alignment.model1 import model1_links
 from hierogram.samplers.alignment.models.hmm import START, count_jumps, weigh_jumps
-from hierogram.samplers.alignment.models.sampler import Steps
+from hierogram.samplers.alignment.models.sampler import ModelFunctions
 from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.compiled.streams import advance, slice_sample, stream, uniform
 
 CANDIDATES = 2
-"""Number of positions that a link is drawn from: the auxiliary variable K of [SA16 §4.3]."""
-_KEY = -1
-"""Pair number in the key of the random stream that draws s and r."""
+"""Number of positions that a link is drawn from: its current one and others, K of [SA16 §4.3]."""
+_STREAM_OF_STRENGTHS = -1
+"""Pair number in the key of the random stream that draws s and r. Pairs have the numbers from 0."""
 
 
 @njit
@@ -42,6 +42,7 @@ def strength_log_density(s, r, followers):
 
 @njit
 def _log_density_of_s(x, parameters):
+    """Return the log density of x = ln s, given `parameters` (r, followers). Its Jacobian adds x."""
     return x + strength_log_density(math.exp(x), parameters[0], parameters[1])
 
 
@@ -53,7 +54,7 @@ def _log_density_of_r(x, parameters):
 @njit
 def sample_strengths(settings, followers, seed, sweep):
     """Draw s given r, then r given s, and store them in `settings` SETTINGS[1]."""
-    state = stream(seed, _KEY, sweep)
+    state = stream(seed, _STREAM_OF_STRENGTHS, sweep)
     s, r = settings[0]["s"], settings[0]["r"]
     x, state = slice_sample(_log_density_of_s, (r, followers), math.log(s), state)
     s = math.exp(x)
@@ -63,45 +64,55 @@ def sample_strengths(settings, followers, seed, sweep):
 
 
 @njit_inline
-def _collocation_share(g, previous, word, key, chain, settings):
-    """Return P(Z = 1 | rest), linear [SA16 eqs. 3, 4]."""
+def _collocation_probability(g, previous, word, f, chain, settings):
+    """Return P(Z = 1 | all other variables), linear [SA16 eqs. 3, 4]."""
     followers = chain.followers[previous]
     plain = followers["plain"] + settings["r"]
-    plain *= lexical(chain.pairs, chain.conditioning, word, key, settings["lexical"])
+    plain *= lexical(chain.pairs, chain.totals, word, f, settings["lexical"])
     symmetric = settings["collocation"]
     collocated = (followers["collocated"] + settings["s"]) * (chain.bigram_count[chain.bigram[g]] + symmetric)
     collocated /= followers["collocated"] + symmetric * settings["emitted_words"]
     return collocated / (collocated + plain)
 
 
+@njit_inline
+def _count_word(g, previous, word, f, chain):
+    if chain.collocated[g]:
+        chain.bigram_count[chain.bigram[g]] += 1
+        chain.followers[previous]["collocated"] += 1
+    else:
+        link_pair(chain.pairs, chain.totals, word, f)
+        chain.followers[previous]["plain"] += 1
+
+
 @njit
-def _sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
+def _sweep_collocations(first, bitext, chain, key, plan, scratch, marginals):
     settings = chain.settings[0]
     links, jumps = chain.links, chain.jumps
-    for pair in range(first, len(sides.emitted_offset) - 1):
-        start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
-        e_start = sides.conditioning_offset[pair]
-        length = sides.conditioning_offset[pair + 1] - e_start
+    for pair in range(first, len(bitext.emitted_offset) - 1):
+        start, stop = bitext.emitted_offset[pair], bitext.emitted_offset[pair + 1]
+        e_start = bitext.conditioning_offset[pair]
+        length = bitext.conditioning_offset[pair + 1] - e_start
         if length == 0:
             continue
         if not has_room(chain.pairs, stop - start):
             return pair
         state = stream(key, pair, plan.sweep)
         if plan.sampled:
-            load_sums(sides, pair, marginals)
+            load_sums(bitext, pair, marginals)
         previous = len(chain.followers) - 1
         before = START
         for g in range(start, stop):
-            f = sides.emitted[g]
+            f = bitext.emitted[g]
             old = links[g]
             after = links[g + 1] if g + 1 < stop else START
             count_jumps(before, old, after, -1, jumps)
-            word = sides.conditioning[e_start + old]
+            word = bitext.conditioning[e_start + old]
             if chain.collocated[g]:
                 chain.bigram_count[chain.bigram[g]] -= 1
                 chain.followers[previous]["collocated"] -= 1
             else:
-                row = unlink_pair(chain.pairs, chain.conditioning, word, pair_key(word, f))
+                row = unlink_pair(chain.pairs, chain.totals, word, f)
                 chain.followers[previous]["plain"] -= 1
 
             number = min(length, CANDIDATES)
@@ -116,67 +127,57 @@ def _sweep_collocations(first, sides, chain, key, plan, scratch, marginals):
                 i = first_candidate if k == 0 else other
                 weight = weigh_jumps(i, before, after, jumps, settings["jump"])
                 if not chain.collocated[g]:
-                    e = sides.conditioning[e_start + i]
-                    weight *= lexical(chain.pairs, chain.conditioning, e, pair_key(e, f), settings["lexical"])
+                    e = bitext.conditioning[e_start + i]
+                    weight *= lexical(chain.pairs, chain.totals, e, f, settings["lexical"])
                 total += weight
                 scratch.weight[k] = total
             state = advance(state)
-            new = first_candidate if pick(scratch.weight, number, state) == 0 else other
+            new = first_candidate if draw_index(scratch.weight, number, state) == 0 else other
             if not chain.collocated[g]:
                 free_if_unused(chain.pairs, row)
             links[g] = new
             count_jumps(before, new, after, 1, jumps)
 
-            word = sides.conditioning[e_start + new]
-            share = _collocation_share(g, previous, word, pair_key(word, f), chain, settings)
+            word = bitext.conditioning[e_start + new]
+            probability = _collocation_probability(g, previous, word, f, chain, settings)
             state = advance(state)
-            chain.collocated[g] = 1 if uniform(state) < share else 0
-            if chain.collocated[g]:
-                chain.bigram_count[chain.bigram[g]] += 1
-                chain.followers[previous]["collocated"] += 1
-            else:
-                link_pair(chain.pairs, chain.conditioning, word, pair_key(word, f))
-                chain.followers[previous]["plain"] += 1
+            chain.collocated[g] = 1 if uniform(state) < probability else 0
+            _count_word(g, previous, word, f, chain)
             if plan.sampled:
                 cell = (g - start) * (length + 1)
                 if number == length:
                     add_conditional(marginals, cell + 1, scratch.weight, number)
-                    marginals.cells[cell] += CELL(share)
+                    marginals.cells[cell] += CELL(probability)
                 else:
                     marginals.cells[cell + 1 + new] += CELL(1.0)
                     marginals.cells[cell] += CELL(chain.collocated[g])
             previous = f
             before = new
         if plan.sampled:
-            store_sums(sides, pair, marginals.samples[0] + 1, marginals)
-    return len(sides.emitted_offset) - 1
+            store_sums(bitext, pair, marginals.samples[0] + 1, marginals)
+    return len(bitext.emitted_offset) - 1
 
 
 @njit
-def _count_collocations(first, sides, chain):
-    for pair in range(first, len(sides.emitted_offset) - 1):
-        start, stop = sides.emitted_offset[pair], sides.emitted_offset[pair + 1]
-        e_start = sides.conditioning_offset[pair]
-        if sides.conditioning_offset[pair + 1] == e_start:
+def _count_collocations(first, bitext, chain):
+    for pair in range(first, len(bitext.emitted_offset) - 1):
+        start, stop = bitext.emitted_offset[pair], bitext.emitted_offset[pair + 1]
+        e_start = bitext.conditioning_offset[pair]
+        if bitext.conditioning_offset[pair + 1] == e_start:
             continue
         if not has_room(chain.pairs, stop - start):
             return pair
         previous = len(chain.followers) - 1
         before = START
         for g in range(start, stop):
-            f = sides.emitted[g]
+            f = bitext.emitted[g]
             i = chain.links[g]
-            word = sides.conditioning[e_start + i]
-            if chain.collocated[g]:
-                chain.bigram_count[chain.bigram[g]] += 1
-                chain.followers[previous]["collocated"] += 1
-            else:
-                link_pair(chain.pairs, chain.conditioning, word, pair_key(word, f))
-                chain.followers[previous]["plain"] += 1
+            word = bitext.conditioning[e_start + i]
+            _count_word(g, previous, word, f, chain)
             count_jumps(before, i, START, 1, chain.jumps)
             previous = f
             before = i
-    return len(sides.emitted_offset) - 1
+    return len(bitext.emitted_offset) - 1
 
 
 def _with_bigrams(chain: AlignmentChain, direction: Direction) -> AlignmentChain:
@@ -185,15 +186,15 @@ def _with_bigrams(chain: AlignmentChain, direction: Direction) -> AlignmentChain
     return chain._replace(collocated=collocated, bigram=bigram, bigram_count=np.zeros(bigrams, np.int32))
 
 
-STEPS = Steps(
-    start=lambda direction, options, seed: model1_links(
-        direction.sides, len(direction.conditioning.vocabulary), with_empty_word=False
+FUNCTIONS = ModelFunctions(
+    initial_links=lambda direction, options, seed: model1_links(
+        direction.bitext, len(direction.conditioning.vocabulary), with_empty_word=False
     ),
-    count=lambda first, sides, chain, scratch: _count_collocations(first, sides, chain),
+    count_links=lambda first, bitext, chain, scratch: _count_collocations(first, bitext, chain),
     sweep=_sweep_collocations,
     # With `by_half`, a word is unlinked if Z = 1 in most samples [SA16 §4.5].
     decode=partial(decode, by_half=True),
-    prepare=_with_bigrams,
-    finish=lambda chain, key, plan: sample_strengths(chain.settings, chain.followers, key, plan.sweep),
+    add_arrays=_with_bigrams,
+    sample_parameters=lambda chain, key, plan: sample_strengths(chain.settings, chain.followers, key, plan.sweep),
 )
-"""Steps of BHMM-Z. Its Model 1 has no empty word, since every word has a link [SA16 §5]."""
+"""BHMM-Z. Its Model 1 has no empty word, since every word has a link [SA16 §5]."""

@@ -1,6 +1,6 @@
 """Joint ITG aligners of both directions: sampled derivations [BC10], or randomized pruning [BPK09].
 
-Both start from given links, since chains from Model 1 need many more sweeps to reach equally probable derivations.
+Both start from given links, because chains from Model 1 need many more sweeps to reach equally probable derivations.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from hierogram.samplers.alignment.prior_counts import PriorCounts
 from hierogram.samplers.alignment.symmetrization import LinkList, one_to_one
 from hierogram.samplers.charts.pairs import ANY, PairWords, Rules, make_rules
 from hierogram.samplers.charts.pruning.chain import PruningKernel, run_chain, weighted_mean
-from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.samplers.charts.pruning.pair_charts import PairChart
 from hierogram.samplers.exceptions import SamplerError
 from hierogram.samplers.grammar.settings import FLAT
 from hierogram.samplers.itg.batch import ItgBatch, make_batch
@@ -52,7 +52,7 @@ class ItgAligner:
     def sample(
         self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
     ) -> LinkSamples:
-        """Run all sweeps of one chain, from the most probable one-to-one links among `links`."""
+        """Run one chain from the one-to-one links of highest `posterior` among `links`."""
         batch = self._batch
         first = one_to_one(links, posterior, batch.source_offset)
         kernel = ItgKernel(batch, SETTINGS, FLAT, self._model1)
@@ -70,7 +70,7 @@ class ItgAligner:
 
 
 def count_link_uses(batch: ItgBatch, prior_counts: Sequence[PriorCounts]) -> NDArray[np.float64]:
-    """Count links of other pairs for each word-pair type, float64[T], as the mean of both directions."""
+    """Return links of other pairs by word-pair type, float64[T], as means of both directions."""
     uses = np.zeros(len(batch.type_source))
     types = batch.type_source.astype(np.int64) << 32 | batch.type_target
     order = np.argsort(types)
@@ -98,8 +98,8 @@ def itg_rules(weights: Sequence[float] | NDArray[np.float64] = (1, 1, 1, 0.4, 0.
     return make_rules(_ITG_SIDES, np.asarray(weights, np.float64), empty_sides=True)
 
 
-def words_of_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """Return source words int32[n], target words int32[m], and types of all word pairs int32[n, m]."""
+def slice_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Return a pair's source words int32[n], target words int32[m], and word-pair types int32[n, m]."""
     source = batch.source[batch.source_offset[pair] : batch.source_offset[pair + 1]]
     target = batch.target[batch.target_offset[pair] : batch.target_offset[pair + 1]]
     types = batch.types[batch.cell_offset[pair] : batch.cell_offset[pair + 1]]
@@ -107,10 +107,10 @@ def words_of_pair(batch: ItgBatch, pair: int) -> tuple[NDArray[np.int32], NDArra
 
 
 class LinkedPairs(NamedTuple):
-    """Sentence pairs, their Model 1, and one-to-one `links` of each pair, int32[L, 2].
+    """Sentence pairs, their Model 1, and one-to-one `links` (source, target) of each pair, int32[L, 2].
 
     `type_links` float64[T], `source_links` float64[Vf] and `target_links` float64[Ve] are the numbers of links of each
-    type of word pair, source word and target word.
+    word-pair type, source word and target word.
     """
 
     batch: ItgBatch
@@ -122,17 +122,17 @@ class LinkedPairs(NamedTuple):
 
     @classmethod
     def from_links(cls, batch: ItgBatch, model1: Model1, links: list[NDArray[np.int32]]) -> Self:
-        """Return linked pairs. `links` has the source and target positions of each pair's links, int32[L, 2]."""
+        """Count the links of each pair, given as source and target positions int32[L, 2]."""
         counts = np.zeros(batch.emitted_types), np.zeros(batch.source_words), np.zeros(batch.target_words)
         for pair, (i, x) in enumerate(pair_links.T for pair_links in links):
-            source, target, types = words_of_pair(batch, pair)
+            source, target, types = slice_pair(batch, pair)
             for count, linked in zip(counts, (types[i, x], source[i], target[x]), strict=True):
                 np.add.at(count, linked, 1)
         return cls(batch, model1, links, *counts)
 
     def model1_probabilities(self, pair: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return Model 1's P(e_x | f_i) float64[n + 1, m] and P(f_i | e_x) float64[n, m + 1], empty word last."""
-        model, (source, target, types) = self.model1, words_of_pair(self.batch, pair)
+        model, (source, target, types) = self.model1, slice_pair(self.batch, pair)
         return (
             np.vstack([model.target[types], model.null_target[target]]),
             np.column_stack([model.source[types], model.null_source[source]]),
@@ -145,7 +145,7 @@ class LinkedPairs(NamedTuple):
         word has 0.1 times the square root of its probability given the empty word in Model 1.
         """
         target, source = self.model1_probabilities(pair)
-        sources, targets, types = words_of_pair(self.batch, pair)
+        sources, targets, types = slice_pair(self.batch, pair)
         forward = (self.type_links[types] + target[:-1]) / (self.source_links[sources][:, None] + 1)
         backward = (self.type_links[types] + source[:, :-1]) / (self.target_links[targets] + 1)
         pairs = np.sqrt(forward * backward)
@@ -162,12 +162,12 @@ class LinkedPairs(NamedTuple):
 
 
 class PrunedItgAligner(ItgAligner):
-    """Aligner of one corpus by randomized pruning. `options.sweeps` is the number of masks per pair."""
+    """Aligner of one corpus by randomized pruning, with `options.sweeps` masks per pair."""
 
     def sample(
         self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
     ) -> LinkSamples:
-        """Return expected links, averaged over masks that fix some of the most probable one-to-one links."""
+        """Return expected links. A pair with too many edges keeps its one-to-one links instead."""
         batch, masks = self._batch, self._options.sweeps
         chosen = one_to_one(links, posterior, batch.source_offset)
         by_pair = [
@@ -180,13 +180,14 @@ class PrunedItgAligner(ItgAligner):
         for pair, variables in enumerate(by_pair):
             cells = expected[batch.cell_offset[pair] : batch.cell_offset[pair + 1]]
             if len(cells):
-                system = PairSystem(rules, linked.words(pair), variables, max_edges=_MAX_EDGES)
+                chart = PairChart(rules, linked.words(pair), variables, max_edges=_MAX_EDGES)
                 try:
                     # Halve the key, because it is unsigned and the streams of masks have signed keys.
-                    steps = run_chain(PruningKernel(system, int(batch.pairs[pair])), masks, key >> 1)
+                    steps = run_chain(PruningKernel(chart, int(batch.pairs[pair])), masks, key >> 1)
                     cells[:] = weighted_mean(steps)[: len(cells)]
                 except SamplerError:
-                    cells.reshape(-1, len(system.words.target))[tuple(variables.T)] = 1
+                    cells.reshape(-1, len(chart.words.target))[tuple(variables.T)] = 1
+            # Report all sweeps, although pairs are processed one after another.
             for _ in range(pair * masks // batch.size, (pair + 1) * masks // batch.size):
                 if report is not None:
                     report()

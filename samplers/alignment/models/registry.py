@@ -10,7 +10,7 @@ from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.exceptions import AlignmentInputError
 
 _SMALL_CORPUS = 1000
-"""Number of pairs up to which bhmm-f runs `_MAX_CHAINS` chains of `_MAX_SWEEPS` sweeps."""
+"""Maximum number of pairs for which bhmm-f runs `_MAX_CHAINS` chains of `_MAX_SWEEPS` sweeps."""
 _MAX_CHAINS, _MIN_CHAINS, _CHAINS_EXPONENT = 9, 3, 0.4
 _MAX_SWEEPS, _MIN_SWEEPS = 40, 16
 _EFFORT_EXPONENT = 0.6
@@ -18,30 +18,34 @@ _EFFORT_EXPONENT = 0.6
 _MAX_ITG_SWEEPS, _MIN_ITG_SWEEPS, _ITG_SWEEPS_SCALE = 60, 20, 1300
 """ITG chains have `_ITG_SWEEPS_SCALE` / sqrt(pairs) sweeps within these limits."""
 _MASKS = 16
+"""Default number of masks per pair of itg-pruned, given as its number of sweeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlignerModel:
     """Model of one direction, or of both directions jointly.
 
-    `summary` is a phrase for help texts. `options` returns the default options, given the number of pairs and
-    optionally the number of sweeps. `load` imports the `Steps` of the model, or the sampler class of a joint model.
-    `prior_counts` is True if the model of one direction can use link counts of other pairs.
+    `summary` is a phrase for help texts. `options` returns the default options, given the number of pairs and the
+    number of sweeps, or None to choose it. `load` imports and returns the `ModelFunctions` of a model of one direction,
+    or the aligner class of a joint model. `uses_prior_counts` is True if a model of one direction can use link counts
+    of other pairs and known links. Joint models use link counts of other pairs, but no known links.
     """
 
     name: str
     summary: str
     options: Callable[[int, int | None], AlignerOptions]
     load: Callable[[], Any]
-    prior_counts: bool = False
+    uses_prior_counts: bool = False
 
 
-def _paper_options(model: str, max_sweeps: int, warming: float, pairs: int, sweeps: int | None) -> AlignerOptions:
-    """Return defaults of a model of [SA16 §5]. `warming` is the share of warm-up sweeps."""
-    chosen = sweeps or max_sweeps
+def _paper_options(
+    model: str, default_sweeps: int, warm_up_share: float, pairs: int, sweeps: int | None
+) -> AlignerOptions:
+    """Return defaults of a model of [SA16 §5], which do not depend on the number of pairs."""
+    chosen = sweeps or default_sweeps
     thinning = min(25, chosen)
     # End the warm-up before the last sweep that can be sampled.
-    warm = max(0, min(round(warming * chosen), chosen // thinning * thinning - 1))
+    warm = max(0, min(round(warm_up_share * chosen), chosen // thinning * thinning - 1))
     return AlignerOptions(
         model=model,
         sweeps=chosen,
@@ -56,9 +60,9 @@ def _paper_options(model: str, max_sweeps: int, warming: float, pairs: int, swee
 
 def _fertility_options(pairs: int, sweeps: int | None) -> AlignerOptions:
     """Return defaults of bhmm-f: several chains, since more chains improve links more than more sweeps do."""
-    part = min(1.0, _SMALL_CORPUS / max(pairs, 1))
-    chains = max(_MIN_CHAINS, round(_MAX_CHAINS * part**_CHAINS_EXPONENT))
-    effort = max(_MAX_CHAINS * _MAX_SWEEPS * part**_EFFORT_EXPONENT, _MIN_CHAINS * _MIN_SWEEPS)
+    ratio = min(1.0, _SMALL_CORPUS / max(pairs, 1))
+    chains = max(_MIN_CHAINS, round(_MAX_CHAINS * ratio**_CHAINS_EXPONENT))
+    effort = max(_MAX_CHAINS * _MAX_SWEEPS * ratio**_EFFORT_EXPONENT, _MIN_CHAINS * _MIN_SWEEPS)
     chosen = sweeps or round(effort / chains)
     return AlignerOptions(
         model="bhmm-f",
@@ -93,24 +97,26 @@ def _masks_options(pairs: int, sweeps: int | None) -> AlignerOptions:
     return replace(_itg_options(pairs, sweeps or _MASKS), model="itg-pruned", chains=1, burn_in=0, thinning=1)
 
 
-def _kernels(module: str, name: str = "STEPS") -> Callable[[], Any]:
+def _loader(module: str, name: str = "FUNCTIONS") -> Callable[[], Any]:
     return lambda: getattr(import_module(f"{__package__}.{module}"), name)
 
 
 MODELS = {
     model.name: model
     for model in (
-        AlignerModel("bhmm-f", "HMM with fertilities", _fertility_options, _kernels("fertility"), prior_counts=True),
-        AlignerModel("bhmm", "HMM [SA16]", partial(_paper_options, "bhmm", 2000, 0.8), _kernels("hmm")),
+        AlignerModel(
+            "bhmm-f", "HMM with fertilities", _fertility_options, _loader("fertility"), uses_prior_counts=True
+        ),
+        AlignerModel("bhmm", "HMM [SA16]", partial(_paper_options, "bhmm", 2000, 0.8), _loader("hmm")),
         AlignerModel(
             "bhmm-z",
             "HMM with collocations [SA16]",
             partial(_paper_options, "bhmm-z", 1000, 0.0),
-            _kernels("collocations"),
+            _loader("collocations"),
         ),
     )
 }
-"""Models that align one direction at a time, by name. The first one is the default."""
+"""Models that align one direction at a time, by name. The first model is the default."""
 
 JOINT_MODELS = {
     model.name: model
@@ -119,13 +125,13 @@ JOINT_MODELS = {
             "itg",
             "inversion transduction grammar, both directions jointly",
             _itg_options,
-            _kernels("itg", "ItgAligner"),
+            _loader("itg", "ItgAligner"),
         ),
         AlignerModel(
             "itg-pruned",
             "ITG by randomized pruning [BPK09]; one random mask per sweep",
             _masks_options,
-            _kernels("itg", "PrunedItgAligner"),
+            _loader("itg", "PrunedItgAligner"),
         ),
     )
 }
@@ -143,7 +149,7 @@ def find_model(name: str) -> AlignerModel:
 
 
 def options_for(name: str, pairs: int, sweeps: int | None = None, **chosen: float | str | None) -> AlignerOptions:
-    """Return the default options of a model, with the values of `chosen` other than None.
+    """Return the default options of a model for `pairs` pairs, replaced by values of `chosen` except None.
 
     Raises `AlignmentInputError` for an unknown model or an invalid value.
     """

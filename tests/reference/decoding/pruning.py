@@ -59,7 +59,7 @@ class Search:
             first, last = task.grammar.rule_first[node], task.grammar.rule_first[node + 1]
             if first < last:
                 below = self.trie
-                for symbol in task.grammar.source_of(int(first)):
+                for symbol in task.grammar.source_side(int(first)):
                     below = below.setdefault(max(symbol, -1), {})
                 below["rules"] = [int(rule) for rule in task.weighed.order[first:last]]
         self.queries: dict[tuple[int, int], tuple[float, int]] = {}
@@ -210,7 +210,7 @@ class Search:
         if rule < 0:
             return [-1, -2] if rule == GLUE_NEXT else [-1]
         if rule < self.rules:
-            symbols = self.task.grammar.target_of(rule)
+            symbols = self.task.grammar.target_side(rule)
         else:
             extra = rule - self.rules
             symbols = sentence.target[sentence.target_start[extra] : sentence.target_start[extra + 1]].tolist()

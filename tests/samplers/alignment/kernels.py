@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 from tests.reference.alignment import BHMM_Z, Corpus, Pair, Settings, State, Word
 
-from hierogram.samplers.alignment.bitext import Direction, Sides, make_direction, read_side
+from hierogram.samplers.alignment.bitext import Bitext, Direction, make_direction, read_side
 from hierogram.samplers.alignment.chain import UNLINKED, AlignmentChain, make_evidence
 from hierogram.samplers.alignment.marginals import Marginals, empty_marginals, load_pair, store_sums
 from hierogram.samplers.alignment.models.sampler import AlignmentKernel, AlignmentState
@@ -39,7 +39,7 @@ def to_chain(corpus: Corpus, state: State, settings: Settings, similarity: float
     links = np.array([UNLINKED if word.link is None else word.link for word in words], np.int16)
     collocated = np.array([word.collocated for word in words], np.uint8)
     direction = to_direction(corpus)
-    evidence = make_evidence(direction.sides, settings.known, emitted_is_target=True)
+    evidence = make_evidence(direction.bitext, settings.known, emitted_is_target=True)
     kernel = AlignmentKernel(to_options(settings, similarity), direction, None, evidence)
     chain = kernel.count_links(kernel.empty_chain(links)._replace(collocated=collocated))
     chain.settings[0]["s"], chain.settings[0]["r"] = settings.s, settings.r
@@ -70,7 +70,7 @@ class KernelChain:
         # The twin has no stages, so bhmm-f must begin with all factors.
         self.options = to_options(settings, similarity, sweeps=1 << 30, warming=0)
         self.kernel = AlignmentKernel(self.options, self.direction)
-        marginals = empty_marginals(self.direction.sides)
+        marginals = empty_marginals(self.direction.bitext)
         self.state = AlignmentState(to_chain(corpus, state, settings, similarity), marginals)
         self.sweeps = 0
 
@@ -89,21 +89,21 @@ class KernelChain:
         return from_chain(self.corpus, self.chain)
 
 
-def to_marginals(sides: Sides, means: Iterable[np.ndarray], samples: int = 1) -> Marginals:
+def to_marginals(bitext: Bitext, means: Iterable[np.ndarray], samples: int = 1) -> Marginals:
     """Return marginals with the given means: for each emitted word the probability of no link, then of each link."""
-    marginals = empty_marginals(sides)
+    marginals = empty_marginals(bitext)
     for pair, rows in enumerate(means):
         marginals.cells[: rows.size] = (samples * rows).ravel()
-        store_sums(sides, pair, samples, marginals)
+        store_sums(bitext, pair, samples, marginals)
     marginals.samples[0] = samples
     return marginals
 
 
-def from_marginals(sides: Sides, marginals: Marginals) -> list[np.ndarray]:
+def from_marginals(bitext: Bitext, marginals: Marginals) -> list[np.ndarray]:
     """Return the means of marginals (the inverse of `to_marginals`)."""
     means = []
-    for pair in range(sides.pairs):
-        words, length = load_pair(sides.emitted_offset, sides.conditioning_offset, pair, 1.0, marginals)
+    for pair in range(bitext.pairs):
+        words, length = load_pair(bitext.emitted_offset, bitext.conditioning_offset, pair, 1.0, marginals)
         means.append(marginals.cells[: words * (length + 1)].reshape(words, length + 1).copy())
     return means
 
@@ -116,7 +116,7 @@ def pair_counts(chain: AlignmentChain) -> dict[int, tuple[int, float]]:
 
 def same_counts(one: AlignmentChain, other: AlignmentChain) -> bool:
     """Check if the counts of two chains are equal, and the priors of their word pairs."""
-    arrays = ("conditioning", "jumps", "fertility", "bigram_count", "followers")
+    arrays = ("totals", "jumps", "fertility", "bigram_count", "followers")
     return pair_counts(one) == pair_counts(other) and all((getattr(one, a) == getattr(other, a)).all() for a in arrays)
 
 

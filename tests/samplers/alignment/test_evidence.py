@@ -60,20 +60,20 @@ def test_the_kernel_and_the_twin_draw_the_same_states_given_known_links() -> Non
 def test_evidence_applies_to_both_directions() -> None:
     direction = to_direction(Corpus([Pair(("a", "b"), ("x",)), Pair(("a", "b", "c"), ("x", "y"))]))
     known = {1: KnownLinks(frozenset([(1, 2)]), frozenset([(0, 0), (1, 1)]))}
-    forward = make_evidence(direction.sides, known, emitted_is_target=True)
+    forward = make_evidence(direction.bitext, known, emitted_is_target=True)
     assert forward.kind.tolist() == [0, 0, 1, 1, 2]
     assert forward.positions.tolist() == [0, 1, 1]
     assert forward.offset.tolist() == [0, 0, 0, 1, 2, 3]
     other = to_direction(Corpus([Pair(("x",), ("a", "b")), Pair(("x", "y"), ("a", "b", "c"))]))
-    backward = make_evidence(other.sides, known, emitted_is_target=False)
+    backward = make_evidence(other.bitext, known, emitted_is_target=False)
     assert backward.kind.tolist() == [0, 1, 2]
     assert backward.positions.tolist() == [0, 2]
-    assert len(make_evidence(direction.sides, {}, emitted_is_target=True).kind) == len(NO_EVIDENCE.kind) == 0
+    assert len(make_evidence(direction.bitext, {}, emitted_is_target=True).kind) == len(NO_EVIDENCE.kind) == 0
 
 
 def test_bhmm_refuses_known_links() -> None:
     direction = to_direction(CORPUS)
-    evidence = make_evidence(direction.sides, KNOWN, emitted_is_target=True)
+    evidence = make_evidence(direction.bitext, KNOWN, emitted_is_target=True)
     with pytest.raises(AlignmentInputError, match="known links require the model bhmm-f, got bhmm"):
         AlignmentKernel(to_options(Settings(BHMM)), direction, None, evidence)
 

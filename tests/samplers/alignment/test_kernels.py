@@ -77,7 +77,7 @@ def test_the_kernel_and_the_twin_draw_the_same_states_during_warmup() -> None:
     for number, (lexical, jump) in enumerate(found, 1):
         state = sweep(corpus, state, 2, number, replace(settings, lexical=lexical, jump=jump))
         assert kernel.sweep() == state, number
-    assert kernel.chain.conditioning["prior"] == pytest.approx(settings.lexical * len(corpus.emitted_words))
+    assert kernel.chain.totals["prior"] == pytest.approx(settings.lexical * len(corpus.emitted_words))
 
 
 @pytest.mark.slow
@@ -154,7 +154,7 @@ def test_exact_draws_add_their_conditional_probabilities_to_the_marginals(model:
     kernel = KernelChain(corpus, state, settings, seed=2)
     expected = {draw.state[0][0].link: draw.probability for draw in link_draws(corpus, state, 0, 0, settings)}
     kernel.sweep()
-    unlinked, *found = from_marginals(kernel.direction.sides, kernel.marginals)[0][0].tolist()
+    unlinked, *found = from_marginals(kernel.direction.bitext, kernel.marginals)[0][0].tolist()
     assert found == pytest.approx([expected[i] for i in range(2)], abs=0.5 / WHOLE)
     if model != BHMM_Z:
         assert unlinked == pytest.approx(expected[None], abs=0.5 / WHOLE)
@@ -165,10 +165,10 @@ def test_candidate_draws_add_their_samples_to_the_marginals() -> None:
     settings = Settings(BHMM_Z)
     corpus = random_corpus(random)
     kernel = KernelChain(corpus, random_state(corpus, BHMM_Z, random), settings, seed=2)
-    sides = kernel.direction.sides
+    bitext = kernel.direction.bitext
     for _ in range(10):
         kernel.sweep()
-    for means in from_marginals(sides, kernel.marginals):
+    for means in from_marginals(bitext, kernel.marginals):
         samples = np.float32(10) * means
         assert samples[:, 1:].sum(axis=1) == pytest.approx(10)
         # Of one or two positions, both are candidates, so their probabilities are added.
@@ -178,7 +178,7 @@ def test_candidate_draws_add_their_samples_to_the_marginals() -> None:
 def test_decoding_selects_the_most_probable_position_or_no_link() -> None:
     direction = make_direction(read_side(["a b c d"]), read_side(["x y"]))
     samples = np.array([[0, 6, 4], [5, 3, 2], [3, 0, 3], [6, 1, 9]], np.float32)
-    marginals = to_marginals(direction.sides, [samples / 10], 10)
+    marginals = to_marginals(direction.bitext, [samples / 10], 10)
     assert decode(direction, BHMM, marginals).links.tolist() == [0, -1, 1, 1]
     assert decode(direction, BHMM_F, marginals).posterior.tolist() == pytest.approx([0.6, 0.5, 0.3, 0.9])
     # With collocations, the first cell of a word is the frequency of Z = 1, with any link.
@@ -209,7 +209,7 @@ def test_only_chains_with_the_same_seed_are_equal(model: str) -> None:
     )
     chosen = options(model)
     one, again, other = (run_chain(AlignmentKernel(chosen, direction), chain_seed(seed, 0, 0)) for seed in (1, 1, 2))
-    means = [from_marginals(direction.sides, marginals) for marginals in (one, again, other)]
+    means = [from_marginals(direction.bitext, marginals) for marginals in (one, again, other)]
     assert all(map(np.array_equal, means[0], means[1]))
     assert not all(map(np.array_equal, means[0], means[2]))
     seeds = {int(chain_seed(seed, direction, chain)) for seed in range(9) for direction in (0, 1) for chain in range(9)}
@@ -222,12 +222,12 @@ def test_consecutive_chains_in_one_run_equal_separate_runs() -> None:
     sides = [[" ".join(str(random.randrange(most)) for _ in range(12)) for _ in range(150)] for most in (40, 2_000)]
     direction = make_direction(read_side(sides[0]), read_side(sides[1]))
     kernel = AlignmentKernel(options(BHMM_F), direction)
-    by_steps = empty_marginals(direction.sides)
+    by_steps = empty_marginals(direction.bitext)
     for key in (5, 6, 7):
-        add_marginals(direction.sides, by_steps, run_chain(kernel, key))
+        add_marginals(direction.bitext, by_steps, run_chain(kernel, key))
     in_a_row = kernel.run([5, 6, 7])
     assert in_a_row.samples.tolist() == by_steps.samples.tolist() == [6]
-    means = from_marginals(direction.sides, in_a_row), from_marginals(direction.sides, by_steps)
+    means = from_marginals(direction.bitext, in_a_row), from_marginals(direction.bitext, by_steps)
     assert all(map(np.array_equal, *means))
 
 

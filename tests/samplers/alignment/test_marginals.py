@@ -18,12 +18,12 @@ def random_means(random: np.random.Generator, concentration: float) -> tuple[lis
 @pytest.mark.parametrize("samples", [1, 7])
 def test_the_largest_probabilities_of_a_pair_are_stored(concentration: float, samples: int) -> None:
     lengths, means = random_means(np.random.default_rng(1), concentration)
-    sides = make_direction(
+    bitext = make_direction(
         read_side(" ".join("a" * words) for words, _ in lengths), read_side(" ".join("b" * n) for _, n in lengths)
-    ).sides
-    marginals = to_marginals(sides, means, samples)
+    ).bitext
+    marginals = to_marginals(bitext, means, samples)
     dropped = 0
-    for mean, found in zip(means, from_marginals(sides, marginals), strict=True):
+    for mean, found in zip(means, from_marginals(bitext, marginals), strict=True):
         is_kept = found > 0
         assert found[is_kept] == pytest.approx(mean[is_kept], abs=0.51 / WHOLE)
         # If not all probabilities of a pair fit, probabilities below 0.001 are dropped first.
@@ -35,16 +35,16 @@ def test_the_largest_probabilities_of_a_pair_are_stored(concentration: float, sa
             assert marginals.slots * len(mean) < (mean > 0.001).sum()
             assert is_kept.sum() <= marginals.slots * len(mean)
     assert (dropped > 0) == (concentration > 0.1)
-    total = empty_marginals(sides)
+    total = empty_marginals(bitext)
     for _ in range(2):
-        add_marginals(sides, total, marginals)
+        add_marginals(bitext, total, marginals)
     assert total.samples[0] == 2 * samples
-    assert all(map(np.array_equal, from_marginals(sides, total), from_marginals(sides, marginals)))
+    assert all(map(np.array_equal, from_marginals(bitext, total), from_marginals(bitext, marginals)))
 
 
 def test_cells_far_apart_in_a_long_pair_are_stored() -> None:
-    sides = make_direction(read_side([" ".join("a" * 300)]), read_side([" ".join("b" * 700)])).sides
+    bitext = make_direction(read_side([" ".join("a" * 300)]), read_side([" ".join("b" * 700)])).bitext
     mean = np.zeros((300, 701), np.float32)
     mean[0, 3], mean[299, 0], mean[299, 700] = 0.25, 0.5, 1
-    [found] = from_marginals(sides, to_marginals(sides, [mean]))
+    [found] = from_marginals(bitext, to_marginals(bitext, [mean]))
     assert np.array_equal(found, mean)

@@ -58,9 +58,9 @@ def test_counting_in_parts_gives_the_same_counts(words: int, monkeypatch: pytest
 
 
 def counts_for(direction: Direction, links: np.ndarray, weight: list[int] | None = None) -> PriorCounts:
-    weights = np.array(weight or [1] * direction.sides.pairs, np.int64)
+    weights = np.array(weight or [1] * direction.bitext.pairs, np.int64)
     return count_direction_links(
-        direction.sides, links, weight=weights, conditioning_vocabulary=len(direction.conditioning.vocabulary)
+        direction.bitext, links, weight=weights, conditioning_vocabulary=len(direction.conditioning.vocabulary)
     )
 
 

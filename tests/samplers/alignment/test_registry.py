@@ -11,31 +11,31 @@ from hierogram.daemon.learning.alignment.aligning import align
 from hierogram.daemon.learning.alignment.options import AlignOptions
 from hierogram.samplers.alignment.marginals import decode, load_sums, store_sums
 from hierogram.samplers.alignment.models.registry import ALL_MODELS, DEFAULT_MODEL, MODELS, AlignerModel, options_for
-from hierogram.samplers.alignment.models.sampler import AlignmentKernel, Steps
+from hierogram.samplers.alignment.models.sampler import AlignmentKernel, ModelFunctions
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.samplers.exceptions import AlignmentInputError
 
 LAST = "last"
 
 
-def last_words() -> Steps:
+def last_words() -> ModelFunctions:
     """Return a model without parameters that links every word to the last word of the other side."""
 
     def start(direction, options, seed):
-        lengths = np.diff(direction.sides.conditioning_offset)
-        return np.repeat(lengths - 1, np.diff(direction.sides.emitted_offset)).astype(np.int16)
+        lengths = np.diff(direction.bitext.conditioning_offset)
+        return np.repeat(lengths - 1, np.diff(direction.bitext.emitted_offset)).astype(np.int16)
 
-    def sweep(first, sides, chain, key, plan, scratch, marginals):
-        for pair in range(sides.pairs):
-            load_sums(sides, pair, marginals)
-            length = sides.conditioning_offset[pair + 1] - sides.conditioning_offset[pair]
-            for g in range(sides.emitted_offset[pair], sides.emitted_offset[pair + 1]):
-                row = (g - sides.emitted_offset[pair]) * (length + 1)
+    def sweep(first, bitext, chain, key, plan, scratch, marginals):
+        for pair in range(bitext.pairs):
+            load_sums(bitext, pair, marginals)
+            length = bitext.conditioning_offset[pair + 1] - bitext.conditioning_offset[pair]
+            for g in range(bitext.emitted_offset[pair], bitext.emitted_offset[pair + 1]):
+                row = (g - bitext.emitted_offset[pair]) * (length + 1)
                 marginals.cells[row + 1 + chain.links[g]] += plan.sampled
-            store_sums(sides, pair, marginals.samples[0] + 1, marginals)
-        return sides.pairs
+            store_sums(bitext, pair, marginals.samples[0] + 1, marginals)
+        return bitext.pairs
 
-    return Steps(start, lambda first, sides, chain, scratch: sides.pairs, sweep, decode)
+    return ModelFunctions(start, lambda first, bitext, chain, scratch: bitext.pairs, sweep, decode)
 
 
 def few_sweeps(pairs: int, sweeps: int | None) -> AlignerOptions:

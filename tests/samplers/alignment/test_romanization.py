@@ -7,7 +7,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from hierogram.samplers.alignment.orthography import find_script, letters, romanize, similarities
+from hierogram.samplers.alignment.orthography import find_script, romanize, similarities, spell
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_script_of_most_letters_is_found(words: list[str], script: str) -> N
 def test_words_are_romanized_only_if_the_other_side_has_another_script() -> None:
     words = ("Москва", "шаг", "щуку", "Maria", "ъ")
     for other, shown in ((("Moscow",), "MoskvashagshchukuMariaъ"), (("річка",), "МосквашагщукуMariaъ")):
-        found = letters(words, other)
+        found = spell(words, other)
         assert "".join(map(chr, found.code.tolist())) == shown
         assert found.offset.tolist()[-2:] == [len(shown) - 1, len(shown)]
 

@@ -10,7 +10,7 @@ from tests.samplers.alignment.kernels import from_marginals, to_marginals
 from hierogram.samplers.alignment.bitext import make_direction, read_side
 from hierogram.samplers.alignment.marginals import (
     BESIDE_RATIO,
-    FIXED,
+    STORE_THRESHOLDS,
     Marginals,
     decode_mean,
     expected_thresholds,
@@ -129,13 +129,13 @@ def test_likely_links_are_decoded_from_the_mean_of_both_directions(seed: int) ->
         of_source = random.dirichlet(np.full(width + 1, 0.2), height)
         rows.append((of_target, of_source))
     samples = 3, 5
-    sides = make_direction(target, source).sides, make_direction(source, target).sides
-    marginals = [to_marginals(sides[k], [row[k] for row in rows], samples[k]) for k in (0, 1)]
+    bitexts = make_direction(target, source).bitext, make_direction(source, target).bitext
+    marginals = [to_marginals(bitexts[k], [row[k] for row in rows], samples[k]) for k in (0, 1)]
     # Compare with the stored probabilities, which are rounded.
-    stored = zip(*map(from_marginals, sides, marginals), strict=True)
+    stored = zip(*map(from_marginals, bitexts, marginals), strict=True)
     rows = [(of_target[:, 1:], of_source[:, 1:]) for of_target, of_source in stored]
     found = list_links(decode_mean(source, target, marginals))
-    expected = [sorted(links_of_means(f.tolist(), b.tolist(), *FIXED)) for f, b in rows]
+    expected = [sorted(links_of_means(f.tolist(), b.tolist(), *STORE_THRESHOLDS)) for f, b in rows]
     assert found == expected
     assert any(expected)
     means = [
@@ -171,8 +171,8 @@ def test_pairs_without_words_have_a_decoding_threshold() -> None:
 def single_pair_marginals(mean: np.ndarray) -> list[Marginals]:
     """Return both directions' marginals of one sample with the given means. `mean` has a row for each source word."""
     source, target = (read_side([" ".join("a" * words)]) for words in mean.shape)
-    sides = make_direction(target, source).sides, make_direction(source, target).sides
-    return [to_marginals(sides[k], [np.pad(own, ((0, 0), (1, 0)))]) for k, own in enumerate((mean.T, mean))]
+    bitexts = make_direction(target, source).bitext, make_direction(source, target).bitext
+    return [to_marginals(bitexts[k], [np.pad(own, ((0, 0), (1, 0)))]) for k, own in enumerate((mean.T, mean))]
 
 
 def test_a_free_word_gets_a_link_next_to_a_likely_link() -> None:

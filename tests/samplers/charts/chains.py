@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 import numpy as np
-from tests.reference.charts import bitexts
+from tests.reference.charts import enumeration
 from tests.samplers.charts.pairs import ITG, MIXED, all_links, random_pair, to_kernels
 
-from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.samplers.charts.pruning.pair_charts import PairChart
 from hierogram.tools.lab.papers.pruning.pairs import branching
 
 
@@ -16,8 +16,8 @@ from hierogram.tools.lab.papers.pruning.pairs import branching
 class Known:
     """Chart of a pair, with all derivations enumerated on first use, which takes up to a second."""
 
-    system: PairSystem
-    pair: bitexts.Pair
+    chart: PairChart
+    pair: enumeration.Pair
     links: np.ndarray
     # True if selections are uniform [BPK09 §3.2].
     is_uniform: bool
@@ -35,27 +35,27 @@ class Known:
 
     def expected(self, kept: np.ndarray) -> np.ndarray:
         """Return the expected features of the given classes."""
-        return bitexts.expectations(self.pair, dict(self._classes[k] for k in kept))
+        return enumeration.expectations(self.pair, dict(self._classes[k] for k in kept))
 
     @property
-    def _classes(self) -> list[tuple[bitexts.Links, bitexts.Class]]:
+    def _classes(self) -> list[tuple[enumeration.Links, enumeration.Class]]:
         return _enumerate_classes(pickle.dumps(self.pair))
 
 
 @cache
-def _enumerate_classes(pickled: bytes) -> list[tuple[bitexts.Links, bitexts.Class]]:
+def _enumerate_classes(pickled: bytes) -> list[tuple[enumeration.Links, enumeration.Class]]:
     """Return the classes of all derivations of a pair, which many tests need."""
     pair = pickle.loads(pickled)
-    return list(bitexts.classes(pair)[pair.whole].items())
+    return list(enumeration.classes(pair)[pair.whole].items())
 
 
-def known_pair(pair: bitexts.Pair, links: np.ndarray | None = None, is_uniform: bool = False) -> Known:
+def known_pair(pair: enumeration.Pair, links: np.ndarray | None = None, is_uniform: bool = False) -> Known:
     """Return a chart with the given variables, by default all word pairs."""
     links = all_links(pair) if links is None else links
     rules, words = to_kernels(pair)
-    system = PairSystem(rules, words, links.astype(np.int32), pair.empty_sides)
-    system.branching = max(2, branching(rules))
-    return Known(system, pair, links, is_uniform)
+    chart = PairChart(rules, words, links.astype(np.int32), pair.empty_sides)
+    chart.branching = max(2, branching(rules))
+    return Known(chart, pair, links, is_uniform)
 
 
 def small_charts() -> list[Known]:

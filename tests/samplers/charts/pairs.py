@@ -1,7 +1,7 @@
 """Pairs for the tests of charts, in the formats of the kernels and of the enumeration."""
 
 import numpy as np
-from tests.reference.charts.bitexts import ANY, Pair
+from tests.reference.charts.enumeration import ANY, Pair
 
 from hierogram.samplers.charts.pairs import PairWords, Rules, make_rules
 

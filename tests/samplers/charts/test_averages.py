@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-from hierogram.samplers.charts.pruning.chain import Pruned, cover, weighted_mean
+from hierogram.samplers.charts.pruning.chain import MaskResult, heaviest_selection, weighted_mean
 
 A, B, C = (np.array(bits, bool) for bits in ([1, 1, 0], [1, 0, 1], [0, 1, 1]))
 """Selections of three variables."""
 
 
-def mask(value: float, weight: float, selection: np.ndarray, positive: list[int], drawn: list[list[int]]) -> Pruned:
+def mask(value: float, weight: float, selection: np.ndarray, positive: list[int], drawn: list[list[int]]) -> MaskResult:
     """Return a step with one mask and one feature."""
     values = np.array(positive, bool) & selection
     drawn_values = np.array(drawn, bool).reshape(-1, 3)
-    return Pruned(np.array([value]), np.log(weight), selection.tobytes(), values.tobytes(), drawn_values)
+    return MaskResult(np.array([value]), np.log(weight), selection.tobytes(), values.tobytes(), drawn_values)
 
 
-def some_steps() -> list[Pruned]:
+def some_steps() -> list[MaskResult]:
     """Return steps of three selections.
 
     After the first step, A occurs four times, with two masks of weights 1 and 3; B and C occur once each. In these
@@ -35,12 +35,12 @@ def some_steps() -> list[Pruned]:
 
 
 def test_covered_share_is_estimated_from_draws_of_other_selections() -> None:
-    assert cover(some_steps()) == pytest.approx((np.log(4), 5.5 / 8))
+    assert heaviest_selection(some_steps()) == pytest.approx((np.log(4), 5.5 / 8))
 
 
 def test_with_one_selection_the_covered_share_follows_from_the_number_of_steps() -> None:
     steps = [step for step in some_steps() if step.selection == A.tobytes()]
-    assert cover(steps) == pytest.approx((np.log(4), 4.5 / 5))
+    assert heaviest_selection(steps) == pytest.approx((np.log(4), 4.5 / 5))
     assert weighted_mean(steps) == pytest.approx([1 / 4 + 2 * 3 / 4])
 
 

@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from tests.reference.charts.bitexts import Pair, classes, expectations
+from tests.reference.charts.enumeration import Pair, classes, expectations
 from tests.samplers.charts.pairs import ANY, X1, X2, X3, log_scale, random_pair, to_kernels
 
-from hierogram.samplers.charts.bitexts import PairBuilder, expected_emissions
 from hierogram.samplers.charts.dense import (
     NEEDED,
     BaseWeights,
@@ -19,8 +18,9 @@ from hierogram.samplers.charts.dense import (
     matrices_size,
     sum_piece,
 )
-from hierogram.samplers.charts.hypergraph import score
-from hierogram.samplers.charts.pairs import PairWords, unmasked
+from hierogram.samplers.charts.hypergraph import inside_outside
+from hierogram.samplers.charts.pair_graphs import PairBuilder, expected_emissions
+from hierogram.samplers.charts.pairs import PairWords, unmasked_task
 
 BASE = BaseWeights(0.5, 0.06, 0.25, 0.05)
 OF_THE_BASE = [
@@ -130,13 +130,13 @@ def test_sums_without_edges_equal_sums_of_charts_with_edges() -> None:
         near = np.abs(np.arange(n)[:, None] / n - np.arange(m) / m)
         pair.pairs[:] *= np.exp(-sharp * 9 * near)
         table, words = to_kernels(pair, scaled=False)
-        task = unmasked(table, words, False)
-        bitext = PairBuilder(1 << 24).build(task)
-        scores = score(bitext.graph)
+        task = unmasked_task(table, words, False)
+        pair_graph = PairBuilder(1 << 24).build(task)
+        scores = inside_outside(pair_graph.graph)
         found = sum_pair(to_rule_sides(rules), np.array([rule[2] for rule in rules]), words, BASE)
         assert found.log_total == pytest.approx(np.log(scores.total), abs=1e-9)
         # The expectations exclude negligible bispans.
-        links = expected_emissions(bitext, scores.expected, task).links
+        links = expected_emissions(pair_graph, scores.expected, task).links
         np.testing.assert_allclose(found.together, links, atol=1e-7)
-        uses = np.bincount(bitext.graph.rule[: bitext.graph.edges], scores.expected, len(table.weight))
+        uses = np.bincount(pair_graph.graph.rule[: pair_graph.graph.edges], scores.expected, len(table.weight))
         assert found.emitted == pytest.approx(float((EMITTED * uses[: len(EMITTED)]).sum()), abs=1e-7)

@@ -5,7 +5,7 @@ import pytest
 from tests.reference.charts.doubts import doubts_by_enumeration, doubts_by_passing
 from tests.samplers.charts.chains import charts
 
-from hierogram.samplers.charts.pruning.systems import unlinked_probabilities
+from hierogram.samplers.charts.pruning.pair_charts import unlinked_probabilities
 
 SIZES = ((1, 1), (2, 3), (4, 4), (5, 3))
 
@@ -51,22 +51,22 @@ def test_words_without_another_choice_have_finite_unlinked_probabilities() -> No
 
 def test_the_doubt_of_a_link_is_its_unlinked_probability_plus_0_005() -> None:
     for known in charts()[:3]:
-        words, (i, x) = known.system.words, known.system.links.T
+        words, (i, x) = known.chart.words, known.chart.links.T
         expected = doubts_by_passing(words.pairs, words.source_nulls, words.target_nulls, rounds=20)[i, x]
-        np.testing.assert_allclose(known.system.doubts(), expected + 0.005)
+        np.testing.assert_allclose(known.chart.doubts(), expected + 0.005)
 
 
 def test_absent_links_change_the_doubts_of_other_links() -> None:
     changed = 0
     for known in charts()[:3]:
-        words, (i, x) = known.system.words, known.system.links.T
-        for variable in range(known.system.variables):
-            without = np.arange(known.system.variables) == variable
+        words, (i, x) = known.chart.words, known.chart.links.T
+        for variable in range(known.chart.variables):
+            without = np.arange(known.chart.variables) == variable
             pairs = words.pairs.copy()
             pairs[i[variable], x[variable]] = 0
             expected = doubts_by_passing(pairs, words.source_nulls, words.target_nulls, rounds=20)[i, x]
-            found = known.system.doubts(without)
+            found = known.chart.doubts(without)
             np.testing.assert_allclose(found, expected + 0.005)
             assert found[variable] == 1.005
-            changed += (np.abs(found - known.system.doubts())[~without] > 0.01).sum()
+            changed += (np.abs(found - known.chart.doubts())[~without] > 0.01).sum()
     assert changed > 3

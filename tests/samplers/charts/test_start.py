@@ -29,9 +29,9 @@ def weight(known: Known, positive: np.ndarray) -> float:
 @pytest.mark.parametrize("number", range(4))
 def test_a_start_includes_every_variable_that_can_be_positive(number: int) -> None:
     known = charts()[number]
-    positive = find_start(known.system).positive[0]
+    positive = find_start(known.chart).positive[0]
     assert weight(known, positive) > 0
-    for variable in np.flatnonzero(known.system.preferred() & ~positive):
+    for variable in np.flatnonzero(known.chart.preferred_links() & ~positive):
         more = positive.copy()
         more[variable] = True
         assert weight(known, more) == 0
@@ -42,8 +42,8 @@ def test_a_variable_excluded_too_early_is_added_back(monkeypatch: pytest.MonkeyP
     pair = random_pair(ITG, (3, 3), 5)
     pair.pairs[:] = 1
     known = known_pair(pair, np.array([(0, 0), (0, 1), (2, 2)]))
-    monkeypatch.setattr(known.system, "conflicts", lambda: np.array([1, 2, 3]))
-    positive, _ = first_start(known.system, np.ones(3))
+    monkeypatch.setattr(known.chart, "count_conflicts", lambda: np.array([1, 2, 3]))
+    positive, _ = first_start(known.chart, np.ones(3))
     assert positive.tolist() == [True, False, True]
 
 
@@ -51,9 +51,9 @@ def test_a_variable_excluded_too_early_is_added_back(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("seed", range(3))
 def test_the_second_start_exchanges_the_best_variable_if_that_increases_the_weight(seed: int) -> None:
     known = inside_out(seed)
-    found = find_start(known.system)
+    found = find_start(known.chart)
     first, second = found.positive
-    assert (first == first_start(known.system, known.system.doubts())[0]).all()
+    assert (first == first_start(known.chart, known.chart.doubts())[0]).all()
     [excluded] = np.flatnonzero(~first)
     exchanges = {}
     for place in np.flatnonzero(first):
@@ -73,7 +73,7 @@ def test_the_second_start_exchanges_the_best_variable_if_that_increases_the_weig
 @pytest.mark.slow
 def test_the_two_starts_may_be_equal_or_different() -> None:
     """The seeds of the test of the second start cover both cases."""
-    starts = (find_start(inside_out(seed).system).positive for seed in range(3))
+    starts = (find_start(inside_out(seed).chart).positive for seed in range(3))
     same = [bool((first == second).all()) for first, second in starts]
     assert set(same) == {True, False}
 
@@ -81,11 +81,11 @@ def test_the_two_starts_may_be_equal_or_different() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_doubts_include_the_doubts_given_the_negative_variables_of_each_start(seed: int) -> None:
     known = inside_out(seed)
-    found = find_start(known.system)
-    before = wanted = known.system.doubts()
+    found = find_start(known.chart)
+    before = wanted = known.chart.doubts()
     for start in found.positive:
         [excluded] = np.flatnonzero(~start)
-        doubts = known.system.doubts(~start)
+        doubts = known.chart.doubts(~start)
         assert doubts[excluded] == 1.005
         wanted = np.maximum(wanted, doubts)
     np.testing.assert_allclose(found.doubts, wanted)
@@ -96,9 +96,9 @@ def test_starts_add_no_doubts_if_all_variables_can_be_positive() -> None:
     pair = random_pair(ITG, (3, 3), 5)
     pair.pairs[np.diag_indices(3)] += 1
     known = known_pair(pair, np.array([(0, 0), (1, 1), (2, 2)]))
-    found = find_start(known.system)
+    found = find_start(known.chart)
     assert np.array(found.positive).all()
-    np.testing.assert_allclose(found.doubts, known.system.doubts())
+    np.testing.assert_allclose(found.doubts, known.chart.doubts())
 
 
 def test_variables_negative_in_both_starts_have_the_largest_doubt() -> None:
@@ -107,15 +107,15 @@ def test_variables_negative_in_both_starts_have_the_largest_doubt() -> None:
     pair.pairs[:] = [[1, 0, 0.5], [0, 1, 0], [0.5, 0, 0.1]]
     pair.source_nulls[:] = pair.target_nulls[:] = 1e-3
     known = known_pair(pair, np.array([(0, 0), (1, 1), (2, 2)]))
-    found = find_start(known.system)
+    found = find_start(known.chart)
     assert [start.tolist() for start in found.positive] == [[True, True, False]] * 2
-    before = known.system.doubts()
+    before = known.chart.doubts()
     assert found.doubts[2] == 1.005 > before[2]
 
 
 @pytest.mark.parametrize("possible", [False, True])
 def test_the_variables_of_a_start_are_positive_in_the_first_samples(possible: bool) -> None:
-    kernel = PruningKernel((charts()[0] if possible else inside_out(1)).system)
+    kernel = PruningKernel((charts()[0] if possible else inside_out(1)).chart)
     for values, positive in zip(kernel.init(1), kernel.start.positive, strict=True):
         assert values[positive].all()
 

@@ -9,7 +9,14 @@ from tests.reference.decoding.derivations import Model, NGrams, Rule, compute_sc
 
 from hierogram.samplers.decoding.chart import InputSentence, SearchLimits
 from hierogram.samplers.decoding.decoder import SentenceDecoder
-from hierogram.samplers.decoding.grammar import COUNTED, UNKNOWN_SYMBOL, PackedGrammar, RuleColumns, is_usable, pack
+from hierogram.samplers.decoding.grammar import (
+    COUNTED_FEATURES,
+    UNKNOWN_SYMBOL,
+    PackedGrammar,
+    RuleColumns,
+    is_usable,
+    pack,
+)
 from hierogram.samplers.language_models.building import ModelBuilder
 from hierogram.samplers.language_models.model import LanguageModel
 from hierogram.samplers.language_models.vocabulary import SPECIAL
@@ -86,7 +93,7 @@ def random_example(rng: random.Random, *, with_model: bool = True) -> Example:
         target = random_target(rng, source, [*target_words, "new"])
         features = rng.gauss(0, 1), rng.gauss(0, 1)
         rules.setdefault((source, target), Rule(source, target, features))
-    names: list[object] = [0, 1, *COUNTED]
+    names: list[object] = [0, 1, *COUNTED_FEATURES]
     weights = {name: rng.gauss(0, 1) for name in names}
     order = rng.randint(1, 4)
     ngrams = random_ngrams(rng, [*target_words, "odd"], order) if with_model else None
@@ -137,7 +144,7 @@ def ngram_model(example: Example) -> tuple[LanguageModel, dict[str, int]]:
 
 
 def make_decoder(example: Example, pops: int = 0) -> SentenceDecoder:
-    weights = np.array([example.model.weights[name] for name in (0, 1, *COUNTED)])
+    weights = np.array([example.model.weights[name] for name in (0, 1, *COUNTED_FEATURES)])
     limits = SearchLimits(example.model.span, pops)
     if example.model.ngrams is None:
         return SentenceDecoder(packed(example), weights, np.zeros(len(example.target_words), np.int32), None, limits)

@@ -11,7 +11,7 @@ from tests.samplers.decoding.small import Example, make_decoder, random_example,
 
 from hierogram.samplers.decoding.chart import DecodingTask
 from hierogram.samplers.decoding.decoder import SentenceDecoder
-from hierogram.samplers.decoding.grammar import COUNTED
+from hierogram.samplers.decoding.grammar import COUNTED_FEATURES
 from hierogram.samplers.language_models.vocabulary import SPECIAL
 
 
@@ -58,7 +58,7 @@ def dense_example(rng: random.Random) -> Example:
         if rng.random() < 0.2:
             ngrams[first, second] = (-rng.uniform(0.1, 0.9), 0.0 if second == "</s>" else -0.3)
     ngrams = {gram: tuple(float(np.float32(value)) for value in values) for gram, values in ngrams.items()}
-    weights: dict[object, float] = dict.fromkeys((0, 1, *COUNTED), 0.0) | {0: 0.5, "lm": 1.0, "words": 2.5}
+    weights: dict[object, float] = dict.fromkeys((0, 1, *COUNTED_FEATURES), 0.0) | {0: 0.5, "lm": 1.0, "words": 2.5}
     sentence = [rng.choice(source) for _ in range(rng.randint(5, 7))]
     return Example(Model(rules, weights, ngrams, 2, 10), sentence, source, target)
 

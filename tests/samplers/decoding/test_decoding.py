@@ -8,13 +8,13 @@ import pytest
 from tests.reference.decoding.derivations import Derivation, Node, derivations
 from tests.samplers.decoding.small import Example, make_decoder, random_example, to_sentence
 
-from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, DecodingChart, make_chart, span_of
+from hierogram.samplers.decoding.chart import GLUE_NEXT, GLUE_START, GOAL, DecodingChart, cell_span, make_chart
 from hierogram.samplers.decoding.decoder import SentenceDecoder
-from hierogram.samplers.decoding.grammar import COUNTED
+from hierogram.samplers.decoding.grammar import COUNTED_FEATURES
 from hierogram.samplers.decoding.kbest import Outputs
 
 MANY = 100_000
-NAMES = [0, 1, *COUNTED]
+NAMES = [0, 1, *COUNTED_FEATURES]
 Found = list[tuple[Node, tuple[str, ...], float, np.ndarray]]
 
 
@@ -33,7 +33,7 @@ def tree(out: Outputs, words: int, decoder: SentenceDecoder, row: int) -> Node:
             return children[0]
         named = {GLUE_START: "start", GLUE_NEXT: "glue"}.get(rule, "pass")
         name = int(decoder.grammar.number[rule]) if 0 <= rule < rules else named
-        return Node(name, *span_of(words, int(uses[number]["cell"])), children)
+        return Node(name, *cell_span(words, int(uses[number]["cell"])), children)
 
     return node(0)
 
@@ -164,7 +164,7 @@ def test_a_search_for_distinct_translations_returns_the_best_ones_found_within_t
 def test_decoder_pools_that_are_too_small_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     example = random_example(random.Random(19))
     whole = found_by(example, MANY)
-    monkeypatch.setattr("hierogram.samplers.decoding.decoder._SMALLEST", 1)
+    monkeypatch.setattr("hierogram.samplers.decoding.decoder._MIN_ITEMS", 1)
     grown = found_by(example, MANY)
     assert len(grown) == len(whole) > 100
     assert all(a[:3] == b[:3] for a, b in zip(grown, whole, strict=True))

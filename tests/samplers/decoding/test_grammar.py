@@ -33,20 +33,20 @@ def test_rules_survive_a_round_trip_through_the_trie() -> None:
     assert sorted(grammar.number.tolist()) == list(range(len(rules)))
     for rule in range(grammar.rules):
         source, target, _ = rules[grammar.number[rule]]
-        assert grammar.source_of(rule) == ["abc".index(s) if isinstance(s, str) else s for s in source]
-        assert grammar.target_of(rule) == ["xyz".index(s) for s in target]
+        assert grammar.source_side(rule) == ["abc".index(s) if isinstance(s, str) else s for s in source]
+        assert grammar.target_side(rule) == ["xyz".index(s) for s in target]
         assert grammar.features[rule].tolist() == columns.features[grammar.number[rule]].tolist()
-        assert grammar.links_of(rule) == [(grammar.number[rule] % 7, 1)]
-        node = walk(grammar, grammar.source_of(rule))
+        assert grammar.rule_links(rule) == [(grammar.number[rule] % 7, 1)]
+        node = walk(grammar, grammar.source_side(rule))
         assert grammar.rule_first[node] <= rule < grammar.rule_first[node + 1]
     assert word_child(grammar, 0, UNKNOWN_SYMBOL) == -1
     assert walk(grammar, [99]) == -1
-    found = [grammar.source_of(rule) for rule in range(grammar.rules)]
+    found = [grammar.source_side(rule) for rule in range(grammar.rules)]
     for word in range(4):
         assert grammar.rules_with(word) == [rule for rule, source in enumerate(found) if word in source]
     for side in itertools.product(range(4), repeat=2):
-        assert grammar.has_side(side) == (list(side) in found)
-    assert not grammar.has_side([])
+        assert grammar.has_source_side(side) == (list(side) in found)
+    assert not grammar.has_source_side([])
 
 
 def walk(grammar, symbols: list[int]) -> int:

@@ -1,6 +1,6 @@
 """Vocabularies compared with dictionaries."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hierogram.samplers.language_models.vocabulary import SPECIAL, GrowingVocabulary
@@ -8,6 +8,7 @@ from hierogram.samplers.language_models.vocabulary import SPECIAL, GrowingVocabu
 texts = st.text(st.characters(codec="utf-8"), max_size=6)
 
 
+@settings(deadline=None)
 @given(st.lists(texts, max_size=40), st.lists(texts, max_size=40))
 def test_words_are_numbered_in_order_of_appearance(words: list[str], others: list[str]) -> None:
     growing = GrowingVocabulary()

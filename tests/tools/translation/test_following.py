@@ -48,8 +48,8 @@ Features = dict[tuple[str, str], dict[str, float]]
 def read_features(grammar: TranslationGrammar) -> Features:
     found = {}
     for rule in range(grammar.packed.rules):
-        source = [grammar.source_words[k] if k >= 0 else "X" for k in grammar.packed.source_of(rule)]
-        target = [grammar.target_words[k] if k >= 0 else f"X{-k}" for k in grammar.packed.target_of(rule)]
+        source = [grammar.source_words[k] if k >= 0 else "X" for k in grammar.packed.source_side(rule)]
+        target = [grammar.target_words[k] if k >= 0 else f"X{-k}" for k in grammar.packed.target_side(rule)]
         found[" ".join(source), " ".join(target)] = dict(
             zip(grammar.features, grammar.packed.features[rule].tolist(), strict=True)
         )

@@ -30,9 +30,10 @@ def counts(store: Store, options: ExportOptions) -> dict[tuple[str, str], float]
         return " ".join(words[symbol] if symbol >= 0 else f"[X,{-symbol}]" for symbol in symbols)
 
     return {
-        (side(packed.source_of(k), grammar.source_words), side(packed.target_of(k), grammar.target_words)): math.exp(
-            packed.features[k, column]
-        )
+        (
+            side(packed.source_side(k), grammar.source_words),
+            side(packed.target_side(k), grammar.target_words),
+        ): math.exp(packed.features[k, column])
         for k in range(packed.rules)
     }
 

@@ -17,7 +17,7 @@ from tests.reference.streams import Stream
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.text.treebanks.trees import Tree, read_tree
 from hierogram.samplers.charts.chart import fill_chart, restrict_grammar
-from hierogram.samplers.charts.derivations import ChartDerivations, Draws, SentenceKey, count_visits
+from hierogram.samplers.charts.derivations import ChartDerivations, DerivationSamples, SentenceKey, count_visits
 from hierogram.samplers.exceptions import GrammarError
 from hierogram.samplers.grammar.settings import UNIFORM
 from hierogram.tools.lab.measures.treebanks import to_context_free
@@ -135,7 +135,7 @@ def productions_by_span(known: Approximation, forest: ChartDerivations, counts) 
                 label, right, _ = known.production_list[table.production[p]]
                 start, end = int(item["start"]), int(item["end"])
                 spans = [(start, split, end) if len(right) == 2 else (start, end), (start, split), (split, end)]
-                got[(label, right, *spans[table.part[p]])] += counts[o]
+                got[(label, right, *spans[table.span_kind[p]])] += counts[o]
     return got
 
 
@@ -192,7 +192,7 @@ def test_repeats_in_the_chain_over_draws_equal_the_twin(sentence: int) -> None:
         if log(uniform()) < ratio - log_ratio[at]:
             at = draw
         expected[at] += 1
-    visits = count_visits(SentenceKey(9, sentence), Draws(np.zeros(len(log_ratio), np.uint64), log_ratio))
+    visits = count_visits(SentenceKey(9, sentence), DerivationSamples(np.zeros(len(log_ratio), np.uint64), log_ratio))
     assert visits.tolist() == expected
     assert 0.2 < np.count_nonzero(visits) / len(visits) < 0.8
 

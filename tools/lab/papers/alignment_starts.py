@@ -46,7 +46,7 @@ def log_likelihood(chain: AlignmentChain, options: AlignerOptions, emitted_types
     rows = chain.pairs.rows
     jumps = chain.jumps[:-1]
     words = _rising(options.lexical, rows["count"][rows["key"] != 0])
-    words -= _rising(options.lexical * emitted_types, chain.conditioning["links"])
+    words -= _rising(options.lexical * emitted_types, chain.totals["links"])
     shares = np.array([jump_share(chain.jumps, k) for k in range(len(jumps))])
     words += float(jumps @ np.log(shares))
     return words + _rising(options.jump, jumps) - _rising(options.jump * len(jumps), jumps.sum(keepdims=True))
@@ -54,7 +54,7 @@ def log_likelihood(chain: AlignmentChain, options: AlignerOptions, emitted_types
 
 def first_links(direction: Direction, start: str, seed: int) -> NDArray[np.int16]:
     """Return the links of a start, int16[N]."""
-    links = model1_links(direction.sides, len(direction.conditioning.vocabulary))
+    links = model1_links(direction.bitext, len(direction.conditioning.vocabulary))
     if start == NOTHING:
         links[:] = UNLINKED
     elif start == HALF:

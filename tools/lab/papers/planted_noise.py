@@ -22,7 +22,7 @@ from hierogram.daemon.progress import progress
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.daemon.text.pair_files import PairFiles
-from hierogram.samplers.alignment.models.itg import words_of_pair
+from hierogram.samplers.alignment.models.itg import slice_pair
 from hierogram.samplers.itg.model import train_model1
 from hierogram.storage.store import open_store
 from hierogram.tools.lab.measures.itg import make_text_batch
@@ -130,7 +130,7 @@ def model1_doubt(planted: Planted) -> NDArray[np.float64]:
     model = train_model1(batch)
     doubts = np.zeros(len(planted.source))
     for pair in range(len(planted.source)):
-        source, target, types = words_of_pair(batch, pair)
+        source, target, types = slice_pair(batch, pair)
         forward = (model.target[types].sum(axis=0) + model.null_target[target]) / (len(source) + 1)
         backward = (model.source[types].sum(axis=1) + model.null_source[source]) / (len(target) + 1)
         doubts[pair] = -(np.log(forward).mean() + np.log(backward).mean())

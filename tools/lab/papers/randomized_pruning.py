@@ -18,10 +18,10 @@ import typer
 from numpy.typing import NDArray
 
 from hierogram.daemon.progress import progress
-from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, expected_emissions
-from hierogram.samplers.charts.hypergraph import score, total_weight
-from hierogram.samplers.charts.pairs import PairTask, span_of, unmasked
-from hierogram.samplers.charts.pruning.chain import Pruned, PruningKernel, weighted_mean
+from hierogram.samplers.charts.hypergraph import inside_outside, total_weight
+from hierogram.samplers.charts.pair_graphs import PairBuilder, PairGraph, expected_emissions
+from hierogram.samplers.charts.pairs import PairTask, span_index, unmasked_task
+from hierogram.samplers.charts.pruning.chain import MaskResult, PruningKernel, weighted_mean
 from hierogram.samplers.compiled.jit import njit_allocating
 from hierogram.tools.lab.measures.results import save_figure, write_table
 from hierogram.tools.lab.papers.pruning.pairs import (
@@ -38,7 +38,7 @@ from hierogram.tools.lab.papers.pruning.pairs import (
 )
 from hierogram.tools.lab.papers.pruning.single_chain import SingleChain
 
-_cell = cast("Callable[[int, int], int]", span_of)
+_cell = cast("Callable[[int, int], int]", span_index)
 """Number of a span [i, j)."""
 
 
@@ -133,19 +133,19 @@ class PrunedPair(NamedTuple):
 def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: bool = False) -> PrunedPair:
     """Measure a pair of up to `LARGEST` word pairs with the whole chart, masks, and tic-tac-toe pruning."""
     n, m = corpus.size(pair)
-    system = corpus.system(grammar, pair)
-    build_whole(system)
+    chart = corpus.chart(grammar, pair)
+    build_whole(chart)
     started = time.process_time()
-    graph = build_whole(system)
-    scores = score(graph)
+    graph = build_whole(chart)
+    scores = inside_outside(graph)
     exact_seconds = time.process_time() - started
-    exact, edges = system.features(scores.expected), graph.edges
+    exact, edges = chart.features(scores.expected), graph.edges
     started = time.process_time()
-    kernel = SingleChain(system, pair, is_uniform=True) if uniform else PruningKernel(system, pair)
+    kernel = SingleChain(chart, pair, is_uniform=True) if uniform else PruningKernel(chart, pair)
     state = kernel.init(seed)
     # Omit the two whole charts.
-    start_seconds, first = time.process_time() - started, sum(system.edges_built[2:])
-    steps: list[Pruned] = []
+    start_seconds, first = time.process_time() - started, sum(chart.edges_built[2:])
+    steps: list[MaskResult] = []
     work: list[int] = []
     seconds: list[float] = []
     while not work or (
@@ -154,13 +154,13 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
         and len(work) < _MAX_STEPS
     ):
         started = time.process_time()
-        charts = len(system.edges_built)
+        charts = len(chart.edges_built)
         state, pruned = kernel.step(seed, state, len(work) // kernel.chains + 1)
         seconds += [(time.process_time() - started) / len(pruned)] * len(pruned)
         for mask in pruned:
             # A recurring mask has the same array of derivations, and no new chart.
             is_new = all(mask.drawn is not step.drawn for step in steps)
-            work.append(system.edges_built[charts] if is_new else 0)
+            work.append(chart.edges_built[charts] if is_new else 0)
             charts += is_new
             steps.append(mask)
     spent = first + np.array(list(accumulate(work)))
@@ -183,7 +183,7 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
         return error_after(done) if done else np.nan
 
     make, empty = GRAMMARS[grammar]
-    task = unmasked(make(), corpus.words(pair), empty)
+    task = unmasked_task(make(), corpus.words(pair), empty)
     return PrunedPair(
         grammar, pair, n * m, edges, float(np.array(work[:half])[made].mean()), exact_seconds,
         float(np.array(seconds[:half])[made].mean()), start_seconds + sum(seconds[:half]), int(made.sum()), half,
@@ -195,19 +195,19 @@ def measure(corpus: LinkedCorpus, grammar: str, pair: int, seed: int, uniform: b
 
 
 @njit_allocating
-def exclude_bispans(bitext: PairGraph, kept: NDArray[np.bool_]) -> int:
+def exclude_bispans(pair_graph: PairGraph, kept: NDArray[np.bool_]) -> int:
     """Set the weights of edges over excluded bispans to 0. Returns the number of remaining edges.
 
     `kept` bool[spans, (m+1)²] has the layout of `figures_of_merit`. A bispan without edges is also excluded.
     """
-    graph, bispan = bitext.graph, bitext.bispan
+    graph, bispan = pair_graph.graph, pair_graph.bispan
     words = bispan[len(bispan) - 1, 3]
     has_edges = np.zeros(len(bispan), np.bool_)
     number = 0
     for item in range(len(bispan)):
         i, j, x, y = bispan[item]
         for edge in range(graph.first[item], graph.first[item + 1]):
-            remains = kept[span_of(i, j), x * (words + 1) + y]
+            remains = kept[span_index(i, j), x * (words + 1) + y]
             for tail in range(graph.tail_first[edge], graph.tail_first[edge + 1]):
                 remains = remains and has_edges[graph.tails[tail]]
             if remains:
@@ -227,13 +227,13 @@ def _tictactoe(
     points = []
     for ratio in _RATIOS:
         graph = whole.graph._replace(weight=whole.graph.weight.copy())
-        bitext = whole._replace(graph=graph)
-        kept_edges = exclude_bispans(bitext, kept_bispans(merit, ratio))
+        pair_graph = whole._replace(graph=graph)
+        kept_edges = exclude_bispans(pair_graph, kept_bispans(merit, ratio))
         features = np.zeros(len(exact))
-        if total_weight(bitext.graph) > 0:
-            expected = score(bitext.graph).expected
-            words = expected_emissions(bitext, expected, task)
-            uses = np.bincount(bitext.graph.rule[: bitext.graph.edges], expected, len(task.rules.weight))
+        if total_weight(pair_graph.graph) > 0:
+            expected = inside_outside(pair_graph.graph).expected
+            words = expected_emissions(pair_graph, expected, task)
+            uses = np.bincount(pair_graph.graph.rule[: pair_graph.graph.edges], expected, len(task.rules.weight))
             features = np.concatenate([words.links.ravel(), words.source_nulls, words.target_nulls, uses])
         points.append((kept_edges / edges, float(((features - exact) ** 2).sum())))
     return np.array(points)
@@ -268,15 +268,15 @@ def measure_savings(corpus: LinkedCorpus, grammar: str, size: int, pairs: int, s
     chosen = np.random.default_rng(seed).permutation(np.flatnonzero(near & corpus.linked()))[:pairs].tolist()
     exact, masks, seconds, share = [], [], 0.0, 0.0
     for pair in chosen:
-        system = corpus.system(grammar, pair)
-        exact.append(itg_edges(*corpus.size(pair)) if grammar == "itg" else build_whole(system).edges)
-        kernel = SingleChain(system, pair)
+        chart = corpus.chart(grammar, pair)
+        exact.append(itg_edges(*corpus.size(pair)) if grammar == "itg" else build_whole(chart).edges)
+        kernel = SingleChain(chart, pair)
         state = kernel.init(seed)
-        started, charts = time.process_time(), len(system.edges_built)
+        started, charts = time.process_time(), len(chart.edges_built)
         for plan in (1, 2, 3):
             state, _ = kernel.step(seed, state, plan)
         seconds += (time.process_time() - started) / 3
-        masks.append(sum(system.edges_built[charts:]) / 3)
+        masks.append(sum(chart.edges_built[charts:]) / 3)
         share += len(corpus.links[pair]) / min(corpus.size(pair))
     number = max(1, len(chosen))
     exact_edges, mask_edges = np.array(exact, np.float64), np.array(masks)

@@ -132,11 +132,13 @@ class KneserNey:
         backoff, join = "0", ""
         if n < self.order:
             # The logarithm is undefined if no mass remains for the lower order.
-            backoff = f"CASE WHEN weight IS NULL THEN 0 WHEN weight > 0 THEN log10(weight) ELSE {parsing.NEVER} END"
+            backoff = (
+                f"CASE WHEN weight IS NULL THEN 0 WHEN weight > 0 THEN log10(weight) ELSE {parsing.LOG10_ZERO} END"
+            )
             join = f"LEFT JOIN contexts{n + 1} USING ({_columns(n)})"
         self._run(
             f"CREATE TABLE listed{n} AS SELECT {_columns(n)}, "
-            f"(CASE WHEN probability > 0 THEN log10(probability) ELSE {parsing.NEVER} END)::FLOAT AS log10, "
+            f"(CASE WHEN probability > 0 THEN log10(probability) ELSE {parsing.LOG10_ZERO} END)::FLOAT AS log10, "
             f"({backoff})::FLOAT AS backoff FROM probabilities{n} {join} ORDER BY {_columns(n)}"
         )
         for table in (f"counts{n}", f"contexts{n}", *([f"probabilities{n - 1}"] if n > 1 else [])):
@@ -288,7 +290,7 @@ def _number_words(source: TextCursor, vocabulary: GrowingVocabulary, numbers: ND
             vocabulary.grow(len(source.text))
         elif outcome == parsing.ENOUGH:
             return True
-        elif outcome == parsing.MARK:
+        elif outcome == parsing.SENTENCE_MARK:
             raise source.fault(
                 f"the text must not contain {SPECIAL[BEGIN]} or {SPECIAL[END]}, which are added "
                 "automatically: remove them"

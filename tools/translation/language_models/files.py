@@ -232,7 +232,7 @@ class _Unigrams:
 
     def finish(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         log10 = self.log10[: len(self.vocabulary)]
-        for word, otherwise in ((UNKNOWN, _UNKNOWN_LOG10), (BEGIN, parsing.NEVER), (END, None)):
+        for word, otherwise in ((UNKNOWN, _UNKNOWN_LOG10), (BEGIN, parsing.LOG10_ZERO), (END, None)):
             if np.isnan(log10[word]):
                 log10[word] = log10[UNKNOWN] if otherwise is None else otherwise
         return log10, self.backoff[: len(self.vocabulary)]

@@ -64,12 +64,12 @@ def test_two_of_three_chains_use_stems() -> None:
     assert len(units[1][0].vocabulary) < len(source.vocabulary)
     sums = []
     for number, whole in enumerate((make_direction(target, source), make_direction(source, target))):
-        total = empty_marginals(whole.sides)
+        total = empty_marginals(whole.bitext)
         for chain, unit in enumerate((0, 1, 1, 0, 1)):
             one, other = units[unit]
             direction = make_direction(one, other) if number else make_direction(other, one)
             add_marginals(
-                whole.sides,
+                whole.bitext,
                 total,
                 run_chain(AlignmentKernel(options, direction), chain_seed(options.seed, number, chain)),
             )

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.charts.pairs import PairWords
-from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.samplers.charts.pruning.pair_charts import PairChart
 from hierogram.tools.lab.papers import randomized_pruning
 from hierogram.tools.lab.papers.pruning import ceilings, every_pair
 from hierogram.tools.lab.papers.pruning.pairs import GRAMMARS, itg_edges, itg_rules, mixed_rules, read_corpus
@@ -52,7 +52,7 @@ def test_counted_edges_equal_the_edges_of_a_whole_chart(size: tuple[int, int]) -
         np.zeros(n, np.int32), np.zeros(m, np.int32), np.ones((n, m)), np.ones(n), np.ones(m), np.ones(n), np.ones(m)
     )
     nothing = np.zeros(0, bool)
-    assert itg_edges(n, m) == PairSystem(itg_rules(), words, np.zeros((0, 2), np.int32)).build(nothing, nothing).edges
+    assert itg_edges(n, m) == PairChart(itg_rules(), words, np.zeros((0, 2), np.int32)).build(nothing, nothing).edges
 
 
 def test_the_most_probable_one_to_one_links_are_read(files: list[str]) -> None:

@@ -8,9 +8,9 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from hierogram.samplers.charts.hypergraph import Key
+from hierogram.samplers.charts.hypergraph import StreamKey
 from hierogram.samplers.charts.pairs import PairWords
-from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.samplers.charts.pruning.pair_charts import PairChart
 from hierogram.tools.lab.papers.pruning.pairs import GRAMMARS, MAX_EDGES, branching, build_whole, itg_edges
 from hierogram.tools.lab.papers.pruning.single_chain import first_selection
 
@@ -31,10 +31,10 @@ def ceiling(grammar: str, words: int, share: float) -> tuple[int, float]:
     edges = []
     for key in range(_SELECTIONS):
         linked = np.sort(random.permutation(words)[:number]).astype(np.int32)
-        system = PairSystem(make(), pair, np.stack([linked, linked], axis=1), empty_sides, MAX_EDGES)
-        selected = first_selection(number, branching(make()), Key(key, 1, 1))
-        edges.append(system.build(selected, np.ones(number, np.bool_)).edges)
-    whole = itg_edges(words, words) if grammar == "itg" else build_whole(system).edges
+        chart = PairChart(make(), pair, np.stack([linked, linked], axis=1), empty_sides, MAX_EDGES)
+        selected = first_selection(number, branching(make()), StreamKey(key, 1, 1))
+        edges.append(chart.build(selected, np.ones(number, np.bool_)).edges)
+    whole = itg_edges(words, words) if grammar == "itg" else build_whole(chart).edges
     return whole, float(np.mean(edges))
 
 

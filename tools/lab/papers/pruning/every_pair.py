@@ -29,11 +29,11 @@ _PAIRS_PER_RESULT = 1_000
 def sample(corpus: LinkedCorpus, pair: int, seed: int) -> tuple[int, int, float]:
     """Draw a derivation and a mask of a pair. Returns word pairs, edges of the mask, processor seconds."""
     started = time.process_time()
-    system = corpus.system("itg", pair)
-    kernel = SingleChain(system, pair)
+    chart = corpus.chart("itg", pair)
+    kernel = SingleChain(chart, pair)
     state = kernel.init(seed)
     kernel.step(seed, state, 1)
-    return int(np.prod(corpus.size(pair))), system.edges_built[-1], time.process_time() - started
+    return int(np.prod(corpus.size(pair))), chart.edges_built[-1], time.process_time() - started
 
 
 def main(

@@ -17,10 +17,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.models.itg import itg_rules, words_of_pair
-from hierogram.samplers.charts.hypergraph import score
+from hierogram.samplers.alignment.models.itg import itg_rules, slice_pair
+from hierogram.samplers.charts.hypergraph import inside_outside
 from hierogram.samplers.charts.pairs import PairWords
-from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.samplers.charts.pruning.pair_charts import PairChart
 from hierogram.tools.lab.measures.results import time_call
 from hierogram.tools.lab.papers.pruning.pairs import (
     LARGEST,
@@ -38,11 +38,11 @@ def count_exactly(grammar: "LearnableItg") -> tuple[list[NDArray[np.float64]], f
     """Return the expected features of each whole chart, and the log-likelihood."""
     features, likelihood = [], 0.0
     for number in range(grammar.size):
-        system = grammar.system(number)
-        scores = score(build_whole(system))
-        features.append(system.features(scores.expected))
+        chart = grammar.chart(number)
+        scores = inside_outside(build_whole(chart))
+        features.append(chart.features(scores.expected))
         likelihood += float(
-            np.log(scores.total) - np.log(system.words.source_scale).sum() - np.log(system.words.target_scale).sum()
+            np.log(scores.total) - np.log(chart.words.source_scale).sum() - np.log(chart.words.target_scale).sum()
         )
     return features, likelihood
 
@@ -54,13 +54,13 @@ class SoftCounts:
         self._masks = masks
         self._key = key
         self._done = 0
-        self._states = [SingleChain(grammar.system(number), number).init(key) for number in range(grammar.size)]
+        self._states = [SingleChain(grammar.chart(number), number).init(key) for number in range(grammar.size)]
 
     def count(self, grammar: "LearnableItg") -> list[NDArray[np.float64]]:
         """Return the mean features of each chart over several masks, under a grammar."""
         features = []
         for number in range(grammar.size):
-            kernel = SingleChain(grammar.system(number), number)
+            kernel = SingleChain(grammar.chart(number), number)
             total: NDArray[np.float64] = np.zeros(())
             for plan in range(self._done + 1, self._done + self._masks + 1):
                 self._states[number], [pruned] = kernel.step(self._key, self._states[number], plan)
@@ -101,14 +101,14 @@ class LearnableItg:
         """Number of training pairs."""
         return len(self.data.source)
 
-    def system(self, number: int) -> PairSystem:
-        """Return the system of a pair, which builds its charts."""
+    def chart(self, number: int) -> PairChart:
+        """Return the chart of a pair."""
         data = self.data
         pairs = self.pairs[data.types[number]]
         source, target = self.source[data.source[number]], self.target[data.target[number]]
         scales = (1 / np.sqrt(np.maximum(pairs.max(axis=1 - k), side**2)) for k, side in enumerate((source, target)))
         words = PairWords(data.source[number], data.target[number], pairs, source, target, *scales)
-        return PairSystem(itg_rules(self.rules), words, data.links[number])
+        return PairChart(itg_rules(self.rules), words, data.links[number])
 
     def maximized(self, features: Sequence[NDArray[np.float64]]) -> "LearnableItg":
         """Return the maximum-likelihood grammar, given the expected features of each chart."""
@@ -136,7 +136,7 @@ def make_itg(corpus: LinkedCorpus, number: int) -> LearnableItg:
     """
     suited = np.flatnonzero(corpus.linked() & (corpus.sizes() <= LARGEST))
     chosen = suited[np.unique(np.linspace(0, len(suited) - 1, number).astype(np.int64))] if len(suited) else suited
-    source, target, types = zip(*(words_of_pair(corpus.batch, int(pair)) for pair in chosen), strict=True)
+    source, target, types = zip(*(slice_pair(corpus.batch, int(pair)) for pair in chosen), strict=True)
     data = ItgPairs(list(source), list(target), list(types), [corpus.links[pair] for pair in chosen])
     pairs = np.zeros(len(corpus.type_links))
     unlinked = np.zeros(len(corpus.source_links)), np.zeros(len(corpus.target_links))

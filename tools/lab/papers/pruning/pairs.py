@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.lines import read_sentences
-from hierogram.samplers.alignment.models.itg import LinkedPairs, itg_rules, words_of_pair
+from hierogram.samplers.alignment.models.itg import LinkedPairs, itg_rules, slice_pair
 from hierogram.samplers.charts.hypergraph import Hypergraph
 from hierogram.samplers.charts.pairs import ANY, Rules, is_word, make_rules
-from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.samplers.charts.pruning.pair_charts import PairChart
 from hierogram.samplers.itg.model import train_model1
 from hierogram.tools.alignment_scores import read_links
 from hierogram.tools.lab.measures.itg import make_text_batch
@@ -80,13 +80,13 @@ def branching(rules: Rules) -> int:
     return int(arity.max(initial=0))
 
 
-def build_whole(system: PairSystem) -> Hypergraph:
+def build_whole(chart: PairChart) -> Hypergraph:
     """Return the whole chart of a pair, without a mask."""
-    nothing = np.zeros(system.variables, np.bool_)
-    return system.build(nothing, nothing)
+    nothing = np.zeros(chart.variables, np.bool_)
+    return chart.build(nothing, nothing)
 
 
-class CountedSystem(PairSystem):
+class CountedChart(PairChart):
     """Pair that lists the number of edges of each graph built so far."""
 
     @cached_property
@@ -106,7 +106,7 @@ class LinkedCorpus(LinkedPairs):
 
     def size(self, pair: int) -> tuple[int, int]:
         """Return the number of words of each side."""
-        source, target, _ = words_of_pair(self.batch, pair)
+        source, target, _ = slice_pair(self.batch, pair)
         return len(source), len(target)
 
     def sizes(self) -> NDArray[np.int64]:
@@ -118,12 +118,12 @@ class LinkedCorpus(LinkedPairs):
         """Return a mask of the pairs with at least two links."""
         return np.array([len(links) > 1 for links in self.links])
 
-    def system(self, grammar: str, pair: int) -> CountedSystem:
-        """Return the system of a pair under a grammar."""
+    def chart(self, grammar: str, pair: int) -> CountedChart:
+        """Return the chart of a pair under a grammar."""
         make, empty_sides = GRAMMARS[grammar]
-        system = CountedSystem(make(), self.words(pair), self.links[pair], empty_sides, MAX_EDGES)
-        system.branching = branching(make())
-        return system
+        chart = CountedChart(make(), self.words(pair), self.links[pair], empty_sides, MAX_EDGES)
+        chart.branching = branching(make())
+        return chart
 
 
 def read_corpus(source: str, target: str, links: str) -> LinkedCorpus:

@@ -5,15 +5,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.charts.hypergraph import Key
+from hierogram.samplers.charts.hypergraph import StreamKey
 from hierogram.samplers.charts.pruning.chain import (
     ChainStart,
     PruningKernel,
+    count_selected,
     doubtful_selection,
     first_start,
-    selected_size,
 )
-from hierogram.samplers.charts.pruning.systems import PairSystem
+from hierogram.samplers.charts.pruning.pair_charts import PairChart
 from hierogram.samplers.compiled.jit import njit
 from hierogram.samplers.compiled.streams import advance, stream, uniform
 
@@ -27,23 +27,23 @@ class SingleChain(PruningKernel):
 
     chains = 1
 
-    def __init__(self, system: PairSystem, number: int = 0, is_uniform: bool = False) -> None:
-        super().__init__(system, number)
+    def __init__(self, chart: PairChart, number: int = 0, is_uniform: bool = False) -> None:
+        super().__init__(chart, number)
         self._is_uniform = is_uniform
         self._selected: NDArray[np.bool_]
 
     @cached_property
     def start(self) -> ChainStart:
         """Positive variables in the first mask, and doubts, which are 1 with uniform selections."""
-        doubts = np.ones(self.system.variables) if self._is_uniform else self.system.doubts()
-        return ChainStart([first_start(self.system, doubts)[0]], doubts)
+        doubts = np.ones(self.chart.variables) if self._is_uniform else self.chart.doubts()
+        return ChainStart([first_start(self.chart, doubts)[0]], doubts)
 
     def select(self, key: int, plan: int) -> NDArray[np.bool_]:
         """Return the selection of step `plan`, bool[V]."""
-        variables, branching = self.system.variables, self.system.branching
+        variables, branching = self.chart.variables, self.chart.branching
         selection_key = self.stream_key(key, plan, 1)
         if not self._is_uniform:
-            free = variables - selected_size(variables, branching)
+            free = variables - count_selected(variables, branching)
             return doubtful_selection(self.start.doubts, free, selection_key)
         if plan == 1:
             self._selected = first_selection(variables, branching, self.stream_key(key, 0, 1))
@@ -51,14 +51,14 @@ class SingleChain(PruningKernel):
         return self._selected
 
 
-def first_selection(variables: int, branching: int, key: Key) -> NDArray[np.bool_]:
+def first_selection(variables: int, branching: int, key: StreamKey) -> NDArray[np.bool_]:
     """Return a uniformly random selection, bool[V]."""
     selected = np.zeros(variables, np.bool_)
-    keep_some(np.ones(variables, np.bool_), selected_size(variables, branching), key, selected)
+    keep_some(np.ones(variables, np.bool_), count_selected(variables, branching), key, selected)
     return selected
 
 
-def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
+def next_selection(selected: NDArray[np.bool_], key: StreamKey) -> NDArray[np.bool_]:
     """Return the next selection, bool[V]: all unselected and some random selected variables."""
     if not selected.any():
         return selected.copy()
@@ -68,7 +68,7 @@ def next_selection(selected: NDArray[np.bool_], key: Key) -> NDArray[np.bool_]:
 
 
 @njit
-def keep_some(among: NDArray[np.bool_], number: int, key: Key, chosen: NDArray[np.bool_]) -> None:
+def keep_some(among: NDArray[np.bool_], number: int, key: StreamKey, chosen: NDArray[np.bool_]) -> None:
     """Set `chosen` to True for a uniformly random subset of `number` variables of the mask `among`."""
     stream_state = stream(key.seed, key.pair, key.step)
     remaining = 0

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hierogram.samplers.charts.pairs import span_of
+from hierogram.samplers.charts.pairs import span_index
 from hierogram.tools.lab.papers.randomized_pruning import figures_of_merit, kept_bispans
 
 
@@ -36,7 +36,7 @@ def test_figures_of_merit_equal_their_definition() -> None:
         for i in range(j + 1):
             for y in range(m + 1):
                 for x in range(m + 1):
-                    value = found[span_of(i, j), x * (m + 1) + y]
+                    value = found[span_index(i, j), x * (m + 1) + y]
                     if x > y:
                         assert value == -np.inf
                     else:
@@ -49,7 +49,7 @@ def test_a_threshold_keeps_a_bispan_of_each_source_span_and_the_whole_pair() -> 
     before = np.zeros_like(found, bool)
     for ratio in (0.0, 1.0, 3.0, np.inf):
         kept = kept_bispans(found, ratio)
-        assert kept[span_of(0, 4), 3]
+        assert kept[span_index(0, 4), 3]
         assert (kept | ~before).all()
         assert kept.any(axis=1).all()
         before = kept

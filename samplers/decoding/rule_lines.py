@@ -1,7 +1,7 @@
 """Parser of rule tables, from lines of bytes to columns of symbols, links and values.
 
-Words, nonterminals and feature names are first numbered in order of appearance, so that the caller interprets each
-string once. Then `number_gaps` numbers matching nonterminals of both sides in source order.
+`read_rules` numbers words, nonterminals and feature names in order of appearance. The caller interprets each string
+once, and maps the numbers to symbols by `RuleLines.columns`. Then `number_gaps` numbers the nonterminals of each rule.
 """
 
 from typing import NamedTuple
@@ -13,10 +13,17 @@ from hierogram.samplers.compiled.jit import njit, njit_inline
 from hierogram.samplers.decoding.grammar import RuleColumns
 from hierogram.samplers.language_models.lines import line_end, parse_number
 from hierogram.samplers.language_models.model import FREE
-from hierogram.samplers.language_models.vocabulary import Vocabulary, add
+from hierogram.samplers.language_models.vocabulary import Vocabulary, add_word
 
 MORE, NO_ROOM, NO_VOCABULARY, NO_FIELDS, NO_NUMBER, NO_NAME, NO_LINK = range(7)
-"""Outcomes of reading: end of complete lines, full columns, full vocabulary, and errors in a line."""
+"""Outcomes of reading.
+
+- `MORE`: all complete lines have been read, so the caller must read more text.
+- `NO_ROOM`: the columns are full, so the caller must call `make_lines` with the old ones.
+- `NO_VOCABULARY`: a vocabulary is full, so the caller must call `GrowingVocabulary.grow`.
+- Errors in a line: `NO_FIELDS`: a field is missing. `NO_NUMBER`: a value is not a number. `NO_NAME`: a value has no
+  name. `NO_LINK`: a link is invalid.
+"""
 
 AT, LINE = 0, 1
 """Indices into a cursor int64[2]. `AT` is the byte offset, `LINE` the line number."""
@@ -32,7 +39,7 @@ class Layout(NamedTuple):
 
     # True if fields are separated by tabs instead of bars.
     tabs: bool
-    # Field of the source side. If it is 1, field 0 has the left-hand side.
+    # Field of the source side. If it is 1, field 0 has the left-hand side, which identifies glue rules.
     source: int
     target: int
     values: int
@@ -59,7 +66,7 @@ class RuleLines(NamedTuple):
 
     Value k belongs to rule `value_rule[k]`. `value_name[k]` is the number of its name, or its position among the values
     of the line if values have no names. `line` int64[R] has line numbers. `fields` int64[8, 2] is scratch memory for
-    the start and end of each field. `taken` int64[5] has the numbers of rules, source symbols, target symbols, links
+    the start and end of each field. `used` int64[5] has the numbers of rules, source symbols, target symbols, links
     and values in use.
     """
 
@@ -74,35 +81,35 @@ class RuleLines(NamedTuple):
     value_name: NDArray[np.int32]
     line: NDArray[np.int64]
     fields: NDArray[np.int64]
-    taken: NDArray[np.int64]
+    used: NDArray[np.int64]
 
     @property
     def rules(self) -> int:
         """Number of rules."""
-        return int(self.taken[_RULES])
+        return int(self.used[_RULES])
 
     @property
     def values(self) -> int:
         """Number of values."""
-        return int(self.taken[_VALUES])
+        return int(self.used[_VALUES])
 
     def columns(
         self, source: NDArray[np.int32], target: NDArray[np.int32], features: NDArray[np.float64]
     ) -> RuleColumns:
         """Return the rules as columns. `source` and `target`, int32, map vocabulary numbers to symbols."""
         return RuleColumns(
-            source[self.source[: self.taken[_SOURCE]]],
+            source[self.source[: self.used[_SOURCE]]],
             self.source_start[: self.rules + 1],
-            target[self.target[: self.taken[_TARGET]]],
+            target[self.target[: self.used[_TARGET]]],
             self.target_start[: self.rules + 1],
-            self.links[: self.taken[_LINKS]],
+            self.links[: self.used[_LINKS]],
             self.link_start[: self.rules + 1],
             features,
         )
 
 
 def make_lines(rules: int, old: RuleLines | None = None) -> RuleLines:
-    """Allocate memory for about `rules` rules, and copy the rules of `old`, if any, into it."""
+    """Allocate memory for up to `rules` rules of usual length, and copy the rules of `old` into it."""
     sizes = (rules, 6 * rules + 4096, 6 * rules + 4096, 4 * rules + 4096, 9 * rules + 4096)
     made = RuleLines(
         np.empty(sizes[_SOURCE], np.int32),
@@ -182,7 +189,7 @@ def _read_side(text, field, vocabulary, size, symbols, first_symbol, layout):
             break
         if first_symbol + count == len(symbols):
             return -1
-        word = add(vocabulary, size, text, start, position)
+        word = add_word(vocabulary, size, text, start, position)
         if word == FREE:
             return -2
         symbols[first_symbol + count] = word
@@ -228,14 +235,14 @@ def _read_links(text, field, rules, first_link):
 
 @njit
 def _read_values(text, field, rules, vocabularies, named):
-    """Read the values of the current rule. Returns 0, or the outcome that ends reading."""
-    rule, value_row = rules.taken[_RULES], rules.taken[_VALUES]
+    """Read the values of the current rule. Returns 0, or the outcome that stops reading."""
+    rule, value_row = rules.used[_RULES], rules.used[_VALUES]
     position = field[0]
     column = 0
     while True:
         start, position = _next_token(text, position, field[1])
         if start == position:
-            rules.taken[_VALUES] = value_row
+            rules.used[_VALUES] = value_row
             return 0
         if value_row == len(rules.value):
             return NO_ROOM
@@ -246,7 +253,7 @@ def _read_values(text, field, rules, vocabularies, named):
                 middle -= 1
             if middle <= start:
                 return NO_NAME
-            name = add(vocabularies.names, vocabularies.names_size, text, start, middle)
+            name = add_word(vocabularies.names, vocabularies.names_size, text, start, middle)
             if name == FREE:
                 return NO_VOCABULARY
             start = middle + 1
@@ -270,37 +277,38 @@ def _is_glue(text, start, end):
 
 @njit
 def _read_rule(text, rules, layout, vocabularies, field_count):
-    taken, fields = rules.taken, rules.fields
-    rule = taken[_RULES]
+    """Read a rule from `rules.fields`. Returns 0, or the outcome that stops reading without a new rule."""
+    used, fields = rules.used, rules.fields
+    rule = used[_RULES]
     if field_count <= max(layout.source, layout.target, layout.values):
         return NO_FIELDS
     if rule == len(rules.line):
         return NO_ROOM
     source = _read_side(
-        text, fields[layout.source], vocabularies.source, vocabularies.source_size, rules.source, taken[_SOURCE], layout
+        text, fields[layout.source], vocabularies.source, vocabularies.source_size, rules.source, used[_SOURCE], layout
     )
     if source < 0:
         return NO_ROOM if source == -1 else NO_VOCABULARY
     target = _read_side(
-        text, fields[layout.target], vocabularies.target, vocabularies.target_size, rules.target, taken[_TARGET], layout
+        text, fields[layout.target], vocabularies.target, vocabularies.target_size, rules.target, used[_TARGET], layout
     )
     if target < 0:
         return NO_ROOM if target == -1 else NO_VOCABULARY
     links = 0
     if layout.links < field_count:
-        links = _read_links(text, fields[layout.links], rules, taken[_LINKS])
+        links = _read_links(text, fields[layout.links], rules, used[_LINKS])
         if links < 0:
             return NO_ROOM if links == -1 else NO_LINK
     outcome = _read_values(text, fields[layout.values], rules, vocabularies, layout.named)
     if outcome != 0:
         return outcome
-    taken[_RULES] += 1
-    taken[_SOURCE] += source
-    taken[_TARGET] += target
-    taken[_LINKS] += links
-    rules.source_start[rule + 1] = taken[_SOURCE]
-    rules.target_start[rule + 1] = taken[_TARGET]
-    rules.link_start[rule + 1] = taken[_LINKS]
+    used[_RULES] += 1
+    used[_SOURCE] += source
+    used[_TARGET] += target
+    used[_LINKS] += links
+    rules.source_start[rule + 1] = used[_SOURCE]
+    rules.target_start[rule + 1] = used[_TARGET]
+    rules.link_start[rule + 1] = used[_LINKS]
     return 0
 
 
@@ -324,13 +332,13 @@ def read_rules(
             outcome = int(_read_rule(text, rules, layout, vocabularies, fields))
             if outcome != 0:
                 return outcome
-            rules.line[rules.taken[_RULES] - 1] = cursor[LINE]
+            rules.line[rules.used[_RULES] - 1] = cursor[LINE]
         cursor[AT] = end + 1
         cursor[LINE] += 1
 
 
 UNNUMBERED = 1 << 7
-"""Number of a nonterminal without an index, which a link connects to the other side."""
+"""Number of all nonterminals without an index. A link connects the matching ones of both sides."""
 
 _MAX_GAPS = 64
 _LINKED = 1 << 29
@@ -398,8 +406,8 @@ def _keep_word_links(columns, start):
 def number_gaps(columns: RuleColumns) -> tuple[RuleColumns, int]:
     """Assign numbers to nonterminals in source order, and remove their links. Changes the arrays in place.
 
-    In the input, matching nonterminals have the same number, or are `UNNUMBERED` and linked. Returns the columns, and
-    the first rule with invalid nonterminals or links, or -1.
+    In the input, nonterminals are negative numbers: the same number for both nonterminals of a match, or -`UNNUMBERED`
+    if they are linked. Returns the columns, and the first rule with invalid nonterminals or links, or -1.
     """
     fault = int(_number_gaps(columns, np.zeros(_MAX_GAPS, np.int32)))
     if fault >= 0:

@@ -158,7 +158,7 @@ def agreeing(found: dict[Links, Class], fixed: np.ndarray, bispan: Bispan) -> di
 
 
 def expectations(pair: Pair, kept: dict[Links, Class]) -> np.ndarray:
-    """Return the expected features, in the order of `PairSystem`."""
+    """Return the expected features, in the order of `PairChart`."""
     total = sum(one.weight for one in kept.values())
     links = np.zeros((len(pair.source), len(pair.target)))
     for emitted, one in kept.items():

@@ -1,7 +1,7 @@
-"""Sentence pairs for randomized pruning: variables, graphs under a mask, and features.
+"""Charts of sentence pairs for randomized pruning: variables, hypergraphs under a mask, and features.
 
-A variable belongs to a word pair and is positive if one rule emits both words. A selection of variables and their
-assignment form a mask [BPK09 Algorithm 2].
+A variable belongs to a word pair, and is positive (True) if one rule emits both words. A selection of variables and
+their values form a mask [BPK09 Algorithm 2].
 
 The doubt of a variable is the probability, under a cheap model, that the words are not linked. In this model, each word
 has at most one link, and links may cross. The weight of a set of links is the product of their emission weights and of
@@ -12,15 +12,15 @@ Huang & Jebara 2009]. They are exact if words and emissions form a tree, and app
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.charts.bitexts import PairBuilder, PairGraph, expected_emissions, sample_links
-from hierogram.samplers.charts.hypergraph import Hypergraph, Key
-from hierogram.samplers.charts.pairs import PairWords, Rules, unmasked
+from hierogram.samplers.charts.hypergraph import Hypergraph, StreamKey
+from hierogram.samplers.charts.pair_graphs import PairBuilder, PairGraph, expected_emissions, sample_links
+from hierogram.samplers.charts.pairs import PairWords, Rules, unmasked_task
 from hierogram.samplers.compiled.jit import njit, njit_allocating
 
 _ROUNDS = 20
-"""Number of rounds of messages. Each round has both directions."""
+"""Number of rounds of messages from source to target words and back."""
 _SMALLEST = 1e-100
-"""Lower bound of sums that are divided by. A sum is 0 if a word has no other emission."""
+"""Lower bound of divisors, which are 0 for a word without other emissions."""
 
 
 @njit_allocating
@@ -46,11 +46,11 @@ def unlinked_probabilities(pairs, source_nulls, target_nulls):
 
 
 @njit
-def _send(pairs, alone, received, sent):
+def _send(pairs, nulls, received, sent):
     """Fill `sent[i, x]` with 1 / (total weight of the alternatives of word i to its link with word x)."""
     n, m = pairs.shape
     for i in range(n):
-        before = alone[i]
+        before = nulls[i]
         for x in range(m):
             sent[i, x] = before
             before += pairs[i, x] * received[i, x]
@@ -68,15 +68,15 @@ _DRAWS = 16
 """Number of derivations sampled from each chart."""
 
 
-class PairSystem:
-    """Pair whose chart is pruned. Each graph overwrites the previous graph.
+class PairChart:
+    """Chart of a sentence pair with V variables, which can be built under any mask. Not thread-safe.
 
-    `links` int32[V, 2] has the source and target position of each variable. A graph has up to `max_edges` edges.
-    Features are the expected emissions of word pairs (row by row) and null words, and uses of rules.
+    `links` int32[V, 2] has the source and target position of each variable. `build` overwrites the previous graph, and
+    `sample_values` and `features` refer to the last one. A graph has up to `max_edges` edges.
     """
 
     branching = 2
-    """Maximum number of nonterminals in a rule whose only words are `ANY`. Must be set if it is not 2."""
+    """Maximum number of nonterminals in a rule without words except `ANY`. Callers set it if not 2."""
 
     def __init__(
         self,
@@ -88,42 +88,39 @@ class PairSystem:
     ) -> None:
         self.links = links
         self.variables = len(links)
-        self._task = unmasked(rules, words, empty_sides)
+        self._task = unmasked_task(rules, words, empty_sides)
         self.words = words
         self._builder = PairBuilder(max_edges)
-        self.bitext: PairGraph
+        self.pair_graph: PairGraph
 
     def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
         """Return the graph of derivations that agree with `assigned` in all `selected` variables, bool[V]."""
-        fixed, chosen = self._task.fixed, self.links[selected]
-        fixed[:] = 0
-        fixed[chosen[:, 0], chosen[:, 1]] = np.where(assigned[selected], 1, -1)
-        self.bitext = self._builder.build(self._task)
-        return self.bitext.graph
+        mask, chosen = self._task.mask, self.links[selected]
+        mask[:] = 0
+        mask[chosen[:, 0], chosen[:, 1]] = np.where(assigned[selected], 1, -1)
+        self.pair_graph = self._builder.build(self._task)
+        return self.pair_graph.graph
 
-    def draws(self, inside: NDArray[np.float64], key: Key) -> NDArray[np.bool_]:
-        """Return the values of variables in derivations sampled from the last graph, bool[N, V]."""
-        return sample_links(self.bitext, inside, key, self.links, self._task, _DRAWS)
+    def sample_values(self, inside: NDArray[np.float64], key: StreamKey) -> NDArray[np.bool_]:
+        """Return the values of variables in samples of the last graph, given inside sums, bool[_DRAWS, V]."""
+        return sample_links(self.pair_graph, inside, key, self.links, self._task, _DRAWS)
 
     def features(self, expected: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the features of the last graph, float64[K]."""
-        emissions = expected_emissions(self.bitext, expected, self._task)
-        graph = self.bitext.graph
+        """Return emissions of word pairs and null words, and uses of rules, in the last graph, float64[K]."""
+        emissions = expected_emissions(self.pair_graph, expected, self._task)
+        graph = self.pair_graph.graph
         uses = np.bincount(graph.rule[: graph.edges], expected, len(self._task.rules.weight))
         return np.concatenate([emissions.links.ravel(), emissions.source_nulls, emissions.target_nulls, uses])
 
-    def preferred(self) -> NDArray[np.bool_]:
-        """Return True for links with at least `_MIN_PREFERRED` times the best weight of either word, bool[V]."""
+    def preferred_links(self) -> NDArray[np.bool_]:
+        """Return bool[V]: True for links with at least `_MIN_PREFERRED` times the best weight of both words."""
         pairs = self.words.pairs
         i, x = self.links.T
         best = np.maximum(pairs.max(axis=1)[i], pairs.max(axis=0)[x])
         return np.asarray(pairs[i, x] >= _MIN_PREFERRED * best, np.bool_)
 
     def doubts(self, without: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
-        """Return the probability that each link is absent, plus `_MIN_DOUBT`, float64[V].
-
-        The links `without` bool[V] are excluded.
-        """
+        """Return the doubt of each variable plus `_MIN_DOUBT`, float64[V]. Links `without` are excluded."""
         words, (i, x) = self.words, self.links.T
         pairs = words.pairs
         if without is not None:
@@ -133,7 +130,7 @@ class PairSystem:
             unlinked_probabilities(pairs, words.source_nulls, words.target_nulls)[i, x] + _MIN_DOUBT, np.float64
         )
 
-    def conflicts(self) -> NDArray[np.int64]:
+    def count_conflicts(self) -> NDArray[np.int64]:
         """Return the number of links that cross each link or share a word with it, including itself, int64[V]."""
         i, x = self.links.T
         across = (i[:, None] - i) * (x[:, None] - x)
