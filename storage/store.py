@@ -98,12 +98,6 @@ class Store(StoredPairs, Ingest, StoredGrammar, Alignments, Events, Exports):
             save_derivations(transaction, None, deltas)
 
     @contextmanager
-    def snapshot(self) -> Iterator[Snapshot]:
-        """Open a consistent snapshot for reading. Other processes may write while it is open."""
-        with reading_snapshot(self.engine) as connection:
-            yield Snapshot(connection)
-
-    @contextmanager
     def repairing(self, *, keep: bool = True) -> Iterator[tuple[Repair, Snapshot]]:
         """Open a transaction for repairs, and a snapshot that shows the repairs. Commits only if `keep`."""
         from hierogram.storage.checks.repair import Repair

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hierogram.daemon.text.pipeline import TextSide
 
 PROBLEMS_FOUND, USAGE, BAD_INPUT, INTERRUPTED = 1, 2, 3, 130
+"""Exit codes; see `hierogram --help`."""
 
 STORE_HELP = "Store to work on: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or a path ending in .db."
 
@@ -55,11 +56,7 @@ def grammar_and_sentences(
     *,
     needs_file: bool = False,
 ) -> tuple["GrammarStore | str", str]:
-    """Return the grammar (a store or a file path) and the file of sentences that the arguments name.
-
-    `is_grammar` checks if a path is a grammar file. With `needs_file`, sentences are not read from standard input if
-    the only argument is a grammar. `stack` closes the store. Raises `UsageError` and `InputError`.
-    """
+    """Return the grammar (an open store or a path) and the file of sentences that the arguments name."""
     from hierogram.daemon.library.store import open
     from hierogram.daemon.text.lines import check_readable
 
@@ -80,7 +77,7 @@ def grammar_and_sentences(
 
 
 def was_given(context: typer.Context, name: str) -> bool:
-    """Check if the parameter was given on the command line."""
+    """Check if the parameter was given on the command line, not by the environment or a default."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
@@ -107,7 +104,7 @@ def print_json(value: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()) -> None:
-    """Print a table: aligned on a terminal, else tab-separated. `numeric` columns are right-aligned."""
+    """Print a table: aligned on a terminal, else tab-separated. Columns `numeric` are right-aligned."""
     if not sys.stdout.isatty():
         for row in (columns, *rows):
             print("\t".join(row))
@@ -127,7 +124,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: 
 
 @contextmanager
 def interruptible(consequence: str) -> Iterator[None]:
-    """Catch Ctrl-C: print the consequence and exit with `INTERRUPTED`."""
+    """Catch Ctrl-C: print the consequence, such as `no file was written`, and exit with `INTERRUPTED`."""
     try:
         yield
     except KeyboardInterrupt as error:

@@ -19,7 +19,7 @@ from hierogram.daemon.cli.common import (
     print_table,
     store_url,
 )
-from hierogram.daemon.cli.flags import given_options, with_options
+from hierogram.daemon.cli.flags import default_flag, given_options, with_options
 from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.exports.options import DEFAULT_ZONE, Cron, Destination, Every, ExportOptions, MaxAge, Timezone
 from hierogram.daemon.extensions import extensions
@@ -35,16 +35,17 @@ if TYPE_CHECKING:
 
 
 def export_progress(bar: Progress) -> Phases:
-    """Return a progress callback for the steps of an export."""
+    """Return a callback for the phases of an export that shows the progress on a bar."""
     descriptions = {"read": "reading", "count": "counting", "align": "aligning", "write": "writing"}
 
-    def report(step: str, done: int, total: int | None) -> None:
-        bar.update(done, total, done, descriptions[step], "rules" if step in ("read", "write") else "pairs")
+    def report(phase: str, done: int, total: int | None) -> None:
+        bar.update(done, total, done, descriptions[phase], "rules" if phase in ("read", "write") else "pairs")
 
     return report
 
 
 PACKED, DATASETTE = "packed", "datasette"
+"""Formats that only the command offers, because they write neither a rule file nor a manifest."""
 _EXTRA_FORMATS = {
     PACKED: "memory-mapped by `translate`, which then starts at once",
     DATASETTE: "Datasette configuration of an SQLite store, with canned queries",
@@ -55,6 +56,8 @@ _FORMAT = OptionField.of(ExportOptions)["format"].option
 
 @dataclass(frozen=True, kw_only=True)
 class _ExportCommandOptions(ExportOptions):
+    """Options of `hierogram export`, unchecked for the formats that only this command has."""
+
     format: Annotated[
         str | None, replace(_FORMAT, values={**dict.fromkeys(_FORMAT.values or (), ""), **_EXTRA_FORMATS})
     ] = None  # fmt: skip
@@ -87,7 +90,7 @@ def export(
     chosen = given_options(context, _ExportCommandOptions)
     if options.format == PACKED or (options.format is None and (destination.output or Path()).suffix == f".{PACKED}"):
         if unsupported := chosen - _PACKED_OPTIONS:
-            got = ", ".join(map(_flag, sorted(unsupported)))
+            got = ", ".join(map(default_flag, sorted(unsupported)))
             allowed = "--max-scope, --posterior-mean and --current-sample"
             raise UsageError(f"--format {PACKED} allows {allowed} only, got {got}")
         _pack(context, grammar, destination, options)
@@ -183,30 +186,26 @@ def _schedule(
 ) -> None:
     from hierogram.daemon.exports.options import ExportJob
     from hierogram.daemon.exports.publication import open_folder
-    from hierogram.daemon.exports.schedule import add_job, show_time
+    from hierogram.daemon.exports.schedule import add_job, format_time
 
     if destination.to is None:
         raise UsageError("a scheduled export requires --to FOLDER")
     values = {field.name: getattr(options, field.name) for field in fields(ExportOptions)} | when
     values |= {"name": destination.name, "keep": destination.keep, "to": str(open_folder(destination.to))}
     values["filter_for"] = options.filter_for and options.filter_for.absolute()
-    job = make_options(ExportJob, values, _flag)
+    job = make_options(ExportJob, values, default_flag)
     with open_chosen_store(context) as opened:
         replaced = any(row.name == job.name for row in opened.store.jobs())
         try:
             added = add_job(opened.store, job)
         except OptionError as error:
-            raise UsageError(f"{_flag(error.option)}: {error.reason}") from error
+            raise UsageError(f"{default_flag(error.option)}: {error.reason}") from error
     if as_json:
         print_json(asdict(added))
         return
     print(f"{job.name}: {'replaced' if replaced else 'added'}; `hierogram serve` will run it at:")
     for time in added.next_runs:
-        print(f"  {show_time(time)}")
-
-
-def _flag(option: str) -> str:
-    return f"--{option.replace('_', '-')}"
+        print(f"  {format_time(time)}")
 
 
 @with_options
@@ -305,15 +304,15 @@ def _show_version(published: "Published", as_json: bool, dry_run: bool) -> None:
 
 
 def _show_job(status: "JobStatus") -> None:
-    from hierogram.daemon.exports.schedule import show_time
+    from hierogram.daemon.exports.schedule import format_time
 
     job, origin = status.job, "configuration" if status.configured else "hierogram export"
     cron = f"{job.get('cron')} ({job.get('timezone', DEFAULT_ZONE)})"
     when = f"every {job['every']}" if "every" in job else cron
     print(f"{status.name}: {when}, {job.get('format', 'default format')} to {job.get('to')}, added by {origin}")
-    print("  next: " + ("; ".join(map(show_time, status.next_runs)) or "never"))
+    print("  next: " + ("; ".join(map(format_time, status.next_runs)) or "never"))
     ended = status.succeeded_at if status.state in ("unchanged", "done") else status.started_at
-    print(f"  last: {status.state}" + ("" if ended is None else f" {show_time(ended)}"))
+    print(f"  last: {status.state}" + ("" if ended is None else f" {format_time(ended)}"))
     if status.path is not None:
         size = f"{plural(status.rules or 0, 'rule')}, {plural(status.bytes or 0, 'byte')}"
         print(f"  version: {status.path}, {size}, {status.seconds or 0:.1f} s")

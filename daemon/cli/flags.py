@@ -21,7 +21,7 @@ _Keyword = partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
 
 
 class Exclude(NamedTuple):
-    """Annotation that omits flags of a dataclass, as in `Annotated[RuleQuery, Exclude(("source",))]`."""
+    """Annotation that omits the flags of fields, as in `Annotated[RuleQuery, Exclude(("source",))]`."""
 
     names: tuple[str, ...]
 
@@ -59,7 +59,7 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
         if name in fields or name in groups:
-            parameters += [_parameter(field) for group, field in fields.values() if name == (group or field.name)]
+            parameters += [_typer_parameter(field) for group, field in fields.values() if name == (group or field.name)]
         else:
             parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
     if "context" in hints:
@@ -72,12 +72,12 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
         values: dict[str, dict[str, Any]] = {group: {} for group in groups}
         if "context" in arguments and (store := arguments.pop("store")) is not None:
             arguments["context"].obj = store
+        converted = {name: _convert_value(field, arguments.pop(name)) for name, (_, field) in fields.items()}
         for name, (group, field) in fields.items():
-            value = _convert_value(field, arguments.pop(name))
-            (values[group] if group else arguments)[name] = value
-            if not group and (problem := field.option.problem(value)):
+            (values[group] if group else arguments)[name] = converted[name]
+            if not group and (problem := field.option.problem(converted[name])):
                 raise UsageError(f"{option_flag(field)}: {problem}")
-        _check_output({name: (values[group] if group else arguments).get(name) for name, (group, _) in fields.items()})
+        _check_output(converted)
         flags = {name: option_flag(field) for name, (_, field) in fields.items()}
         for group, kind in groups.items():
             arguments[group] = make_options(kind, values[group], lambda name: flags.get(name, name))
@@ -90,6 +90,7 @@ def with_options(command: Callable[..., T]) -> Callable[..., T]:
 
 
 _OUTPUT_OPTIONS = ("output", "draws")
+"""Names of options that name a file to write."""
 
 
 def _check_output(values: Mapping[str, Any]) -> None:
@@ -119,10 +120,15 @@ def option_flag(field: OptionField) -> str:
     """Return the flag of an option, or the metavar of a positional option."""
     if field.option.positional:
         return field.option.metavar or field.name.upper()
-    return next(iter(field.option.flags), "--" + field.name.replace("_", "-"))
+    return next(iter(field.option.flags), default_flag(field.name))
 
 
-def _parameter(field: OptionField) -> inspect.Parameter:
+def default_flag(name: str) -> str:
+    """Return the flag of an option that declares none, such as `--dry-run` for `dry_run`."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _typer_parameter(field: OptionField) -> inspect.Parameter:
     option, kind = field.option, field.type
     if _is_list(field):
         kind = str if field.required else str | None

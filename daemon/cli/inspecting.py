@@ -103,29 +103,38 @@ def rules(
         if similar:
             print_note(f"similar words: {', '.join(similar)}")
         return
+    if tree:
+        for rule in matching:
+            uses = f"{rule.expected_uses:.2f} ± {rule.expected_uses_error:.2f} uses"
+            if current_sample:
+                uses = plural(rule.count, "use")
+            print(f"{rule.target}   ({uses}, p {rule.p_target_given_source:.4f})", *_outline(rule.target), sep="\n")
+        return
     columns = ["count"] if current_sample else ["expected_uses", "±"]
     columns += ["p", "root", "fragment"] if fragments else ["p(e|f)", "p(f|e)", "source", "target"]
     rows = []
     for rule in matching:
-        uses = [f"{rule.expected_uses:.2f}", f"{rule.expected_uses_error:.2f}"]
+        numbers = [f"{rule.expected_uses:.2f}", f"{rule.expected_uses_error:.2f}"]
         if current_sample:
-            uses = [str(rule.count)]
-        if tree:
-            amount = plural(rule.count, "use") if current_sample else f"{' ± '.join(uses)} uses"
-            print(f"{rule.target}   ({amount}, p {rule.p_target_given_source:.4f})")
-            depth = 2
-            for piece in rule.target.split(" "):
-                symbol = piece.rstrip(")")
-                print("  " * depth + (symbol[1:] if symbol.startswith("(") else f"'{symbol}'"))
-                depth += symbol.startswith("(") - (len(piece) - len(symbol))
-        else:
-            p = (rule.p_target_given_source, rule.p_source_given_target)[: 1 if fragments else 2]
-            rows.append((*uses, *(f"{value:.4f}" for value in p), view.side(rule.source), view.side(rule.target)))
-    if not tree:
-        print_table(columns, rows, numeric=range(len(columns) - 2))
+            numbers = [str(rule.count)]
+        numbers.append(f"{rule.p_target_given_source:.4f}")
+        if not fragments:
+            numbers.append(f"{rule.p_source_given_target:.4f}")
+        rows.append((*numbers, view.side(rule.source), view.side(rule.target)))
+    print_table(columns, rows, numeric=range(len(columns) - 2))
+
+
+def _outline(fragment: str) -> Iterator[str]:
+    """Yield the symbols of a tree fragment, one per line, indented by depth."""
+    depth = 2
+    for piece in fragment.split(" "):
+        symbol = piece.rstrip(")")
+        yield "  " * depth + (symbol[1:] if symbol.startswith("(") else f"'{symbol}'")
+        depth += symbol.startswith("(") - (len(piece) - len(symbol))
 
 
 def _show_occurrences(context: typer.Context, words: Sequence[str], limit: int, as_json: bool) -> None:
+    """Index sampled pairs by their rules, and print the pairs that use a rule."""
     from hierogram.daemon.text.word_view import WordView
     from hierogram.samplers.exceptions import RuleNotationError
     from hierogram.samplers.grammar.rules import Rule

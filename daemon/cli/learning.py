@@ -5,7 +5,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -31,7 +31,7 @@ from hierogram.daemon.progress import Progress, progress
 from hierogram.daemon.serving.signals import DUPLICATE_SECONDS, STOP_SIGNALS
 from hierogram.daemon.shared_options import OUTPUT, STANDARD_STREAM, SWEEPS, AsJson, ProcessThreads, Tokenize, Tokenized
 from hierogram.daemon.workers.options import WorkerOptions
-from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.samplers.grammar.known_links import KnownLinks, Link
 from hierogram.storage.options import Option
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def print_aligned(report: "AlignReport") -> None:
 
 
 def learning_progress(bar: Progress) -> Callable[["LearnProgress"], None]:
-    """Return a progress callback for the steps of learning."""
+    """Return a callback for `LearnOptions.report` that shows the progress on a bar."""
 
     def report(step: "LearnProgress") -> None:
         likelihood = "" if step.log_likelihood is None else f", log-likelihood {step.log_likelihood:,.0f}"
@@ -132,7 +132,7 @@ def print_learned(report: "LearnReport", kind: "GrammarKind") -> None:
 
 
 class StopSignals:
-    """Context manager that records SIGINT or SIGTERM as `number`. A second signal ends the process."""
+    """Context manager that records SIGINT or SIGTERM as `number`, else 0. A second one ends the process."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -299,20 +299,26 @@ def _read_corrections(file: Path) -> dict[int, KnownLinks]:
             if missing := [name for name in _CSV_COLUMNS if name not in (rows.fieldnames or ())]:
                 raise InputError(f"{file}: the header lacks {', '.join(missing)}: expected {','.join(_CSV_COLUMNS)}")
             for row in rows:
-                numbers, place = [], f"{file}, line {rows.line_num}"
-                for name in _CSV_COLUMNS[:3]:
-                    text = (row[name] or "").strip()
-                    if not text.isdecimal() or len(text) > 18:
-                        raise InputError(f"{place}: {name} must be a number, got {text!r}")
-                    numbers.append(int(text))
-                pair, source, target = numbers
-                verdict = (row["verdict"] or "").strip()
-                if verdict not in ("fixed", "forbidden"):
-                    raise InputError(f"{place}: verdict must be fixed or forbidden, got {verdict!r}")
-                known = corrections.get(pair, KnownLinks())
-                corrections[pair] = known._replace(**{verdict: getattr(known, verdict) | {(source, target)}})
+                pair, link, verdict = _parse_correction(row, f"{file}, line {rows.line_num}")
+                pair_links = corrections.get(pair, KnownLinks())
+                corrections[pair] = pair_links._replace(**{verdict: getattr(pair_links, verdict) | {link}})
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{file}: cannot be read: {error}") from error
     if not corrections:
         raise InputError(f"{file}: no links found: expected lines such as 17,0,0,fixed")
     return corrections
+
+
+def _parse_correction(row: Mapping[str, str | None], location: str) -> tuple[int, Link, str]:
+    """Return pair id, link and verdict of a row. Raises `InputError`, which names the location."""
+    numbers = []
+    for name in _CSV_COLUMNS[:3]:
+        text = (row[name] or "").strip()
+        if not text.isdecimal() or len(text) > 18:
+            raise InputError(f"{location}: {name} must be a number, got {text!r}")
+        numbers.append(int(text))
+    pair, source, target = numbers
+    verdict = (row["verdict"] or "").strip()
+    if verdict not in ("fixed", "forbidden"):
+        raise InputError(f"{location}: verdict must be fixed or forbidden, got {verdict!r}")
+    return pair, (source, target), verdict

@@ -15,7 +15,7 @@ import zstandard
 from hierogram.daemon.exceptions import ExportError, UsageError
 from hierogram.daemon.exports.formats import BY_NAME, Features, Format, find_format
 from hierogram.daemon.exports.publication import MANIFEST, manifest_path, read_manifest
-from hierogram.daemon.exports.scratch import SIDE_COLUMNS, Blocks, Scratch, scratch
+from hierogram.daemon.exports.scratch import SIDE_COLUMNS, Blocks, Scratch, open_scratch
 from hierogram.daemon.shared_options import LIBRARY_LIMIT
 from hierogram.samplers.grammar.numbers import ONE_USE, ROUNDING_STEP
 from hierogram.storage.browsing.reader import literal
@@ -30,6 +30,7 @@ def _find_export(path: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def _load(database: Scratch, table: str, path: Path, manifest: dict[str, Any]) -> None:
+    """Create a table (source, target, count). Counts are NULL or NaN if the export has none."""
     try:
         format = find_format(manifest["format"])
         features = [BY_NAME[name] for name in manifest["features"]]
@@ -79,7 +80,7 @@ class Difference:
     """Numbers of unchanged, changed, added and removed rules, and lists of the largest changes.
 
     `significant` is the number of rules whose counts changed by more than twice the Monte Carlo standard error of the
-    change. It is None if a manifest lacks `variance_per_use`.
+    change, or None if a manifest lacks `variance_per_use`.
     """
 
     same: int
@@ -107,7 +108,7 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
             f"{before} has format {format}, {after} has format {other_format}: exports must have the same format"
         )
     variances = [manifest.get("variance_per_use") for _, manifest in exports.values()]
-    with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
+    with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, open_scratch(Path(folder)) as database:
         for table, (path, manifest) in exports.items():
             _load(database, f"{table}_lines", path, manifest)
             # Sum the counts, because some formats write different rules with equal sides, such as lowercased words.
@@ -142,6 +143,7 @@ def diff(before: str | Path, after: str | Path, limit: int = 10) -> Difference:
 
 
 def _is_significant(variance_before: float | None, variance_after: float | None) -> str:
+    """Return SQL that checks if a count changed by more than two standard errors."""
     if variance_before is None or variance_after is None:
         return "false"
     # A missing rule may have up to `ROUNDING_STEP` / `ONE_USE` expected uses, because smaller expected uses are rounded

@@ -30,7 +30,7 @@ from hierogram.daemon.exports.formats import (
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon, load_word_pairs
 from hierogram.daemon.exports.options import SMOOTHING, ExportOptions
 from hierogram.daemon.exports.publication import MANIFEST, ExportedFile, FilterCount, Manifest, Versions
-from hierogram.daemon.exports.scratch import SHAPE_COLUMNS, Scratch, load_rules, memory_for, scratch
+from hierogram.daemon.exports.scratch import SHAPE_COLUMNS, Scratch, load_rules, memory_for, open_scratch
 from hierogram.daemon.files import Compression, create_compressed, is_special, split_output_suffix
 from hierogram.daemon.progress import Phases
 from hierogram.daemon.text.pipeline import make_pipeline
@@ -45,7 +45,10 @@ from hierogram.storage.records.grammar import CountKind
 from hierogram.storage.records.pairs import UNALIGNED
 from hierogram.storage.store import Store
 
-_ROW_GROUP = 122_880
+GRAMMAR, GLUE = "grammar", "glue"
+"""Default file names without suffixes."""
+_ROWS_PER_GROUP = 122_880
+"""Number of rows in a row group of a Parquet file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +121,17 @@ def score_rules(
     return _filter_and_score(scratch, snapshot, plan, test_set)
 
 
-class ReadState(NamedTuple):
-    """State of a store when its rules were read. Rules that are added later are new."""
+class ReadPosition(NamedTuple):
+    """Position up to which a store was read. Pairs and rules with larger ids are new."""
 
-    pair: int
+    last_pair_id: int
     """Id of the newest pair with a derivation."""
-    rule: int
-    """Id of the newest rule."""
-    seen: float
-    """Sum over all rules of the column `seen` (see `hierogram.daemon.exports.formats`)."""
+    last_rule_id: int
+    all_seen: float
+    """Value of the column `all_seen` (see `hierogram.daemon.exports.formats`)."""
 
 
-def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, since: ReadState) -> bool:
+def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, since: ReadPosition) -> bool:
     """Create the view `scored` of rules that new pairs use, and of all rules that share a side with them.
 
     Rules that do not pass the filters are omitted. The table `fresh` contains the new rules that new pairs use.
@@ -137,9 +139,9 @@ def score_new_rules(scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, sinc
     """
     from hierogram.daemon.exports.loading import load_new_rules
 
-    if not load_new_rules(scratch, snapshot, since.pair, since.rule, plan.options.count_kind):
+    if not load_new_rules(scratch, snapshot, since.last_pair_id, since.last_rule_id, plan.options.count_kind):
         return False
-    _filter_and_score(scratch, snapshot, plan, _read_test_set(snapshot, plan.options), since.seen)
+    _filter_and_score(scratch, snapshot, plan, _read_test_set(snapshot, plan.options), since.all_seen)
     return True
 
 
@@ -150,21 +152,21 @@ def _read_test_set(snapshot: Snapshot, options: ExportOptions) -> SentenceIndex 
 
 
 def _filter_and_score(
-    scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, test_set: SentenceIndex | None, min_seen: float = 0
+    scratch: Scratch, snapshot: Snapshot, plan: ExportPlan, test_set: SentenceIndex | None, min_all_seen: float = 0
 ) -> tuple[list[FilterCount], int]:
     filters = apply_filters(scratch, plan, test_set)
     remaining = filters[-1].after if filters else scratch.row("SELECT count(*) FROM rules")[0]
     if plan.lexical:
         load_lexicon(scratch, snapshot.pair_blocks(plan.corpus))
         load_lexical_weights(scratch)
-    score(scratch, plan, min_seen)
+    score(scratch, plan, min_all_seen)
     return filters, remaining
 
 
-def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0) -> None:
+def score(scratch: Scratch, plan: ExportPlan, min_all_seen: float = 0) -> None:
     """Create the view `scored`: the rules that pass the filters, with counts, sums and features.
 
-    `min_seen` is a lower bound of the sum `all_seen`, needed if the view `rules` does not contain all rules.
+    `min_all_seen` is a lower bound of `all_seen`, needed if the view `rules` does not contain all rules.
     """
     scratch.run(NUMBER_MACRO)
     features, units = plan.features, plan.units_per_use
@@ -174,7 +176,7 @@ def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0) -> None:
             CREATE TABLE {side}_sums AS
             SELECT {side}, CAST(sum(uses) AS BIGINT) AS {side}_sum, CAST(sum({seen}) AS BIGINT) AS {side}_seen_sum
               FROM rules GROUP BY {side}""")
-    all_seen = max(min_seen, *scratch.row(f"SELECT CAST(coalesce(sum({seen}), 0) AS BIGINT) FROM rules"), 1)
+    all_seen = max(min_all_seen, *scratch.row(f"SELECT CAST(coalesce(sum({seen}), 0) AS BIGINT) FROM rules"), 1)
     joined = "with_sums"
     scratch.stage("with_source", "SELECT * FROM kept JOIN source_sums USING (source)", "source_sums", "loaded")
     scratch.stage(joined, "SELECT * FROM with_source JOIN target_sums USING (target)", "target_sums", "with_source")
@@ -200,7 +202,7 @@ def score(scratch: Scratch, plan: ExportPlan, min_seen: float = 0) -> None:
 def write_rules(
     scratch: Scratch, plan: ExportPlan, path: Path, glue: Path, progress: Report
 ) -> tuple[int, list[ExportedFile]]:
-    """Write the rules, glue rules and decoder configuration. Returns the number of rules and the files."""
+    """Write the view `scored` and additional files. Returns the number of rules and files, rules first."""
     format = plan.format
     if format.line is None:
         rules, file = _write_table(scratch, plan, path)
@@ -248,15 +250,11 @@ def _write_table(scratch: Scratch, plan: ExportPlan, path: Path) -> tuple[int, E
     # Use one thread, because with several threads the row groups and their dictionaries differ from run to run.
     scratch.run("SET threads = 1")
     [rules] = scratch.row(
-        f"COPY ({query}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
+        f"COPY ({query}) TO {literal(str(path))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROWS_PER_GROUP})"
     )
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return rules, ExportedFile(path.name, path.stat().st_size, digest)
-
-
-GRAMMAR, GLUE = "grammar", "glue"
-"""Default file names without suffixes."""
 
 
 def resolve_plan(options: ExportOptions, grammar_kind: GrammarKind, path: Path | None = None) -> ExportPlan:
@@ -367,7 +365,7 @@ def export(
 def export_to(
     store: Store, stream: BinaryIO, options: ExportOptions | None = None, report: Phases | None = None
 ) -> Manifest:
-    """Write the rules to a stream, by default uncompressed, and no other files. Returns the manifest."""
+    """Write only the rules to a stream, by default uncompressed. Returns the manifest."""
     name = Path("-")
     plan = resolve_plan(options or ExportOptions(), find_grammar_kind(store.settings().grammar), name)
     with (
@@ -515,7 +513,7 @@ def _recorded(
 
 
 def _write(store: Store, work: Path, plan: ExportPlan, report: Phases | None, path: Path, glue: Path) -> Manifest:
-    """Write the rules, glue rules and decoder configuration to new files. Returns the manifest."""
+    """Write the rules to `path`, and glue rules to `glue`. Returns the manifest."""
     report, options = report or (lambda *_: None), plan.options
     test_set_digest = _test_set_digest(options)
     with store.snapshot() as snapshot:
@@ -529,7 +527,7 @@ def _write(store: Store, work: Path, plan: ExportPlan, report: Phases | None, pa
         state = snapshot.state()
         if not state.rules_in_use:
             raise NothingLearnedError(store.url)
-        with scratch(work, memory_for(state.rules_in_use)) as database:
+        with open_scratch(work, memory_for(state.rules_in_use)) as database:
             filters, remaining = score_rules(database, snapshot, plan, report)
             number, files = write_rules(database, plan, path, glue, lambda done: report("write", done, remaining))
         rules, *extra_files = files

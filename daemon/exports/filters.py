@@ -25,6 +25,14 @@ _MAX_INDEXED_WORDS = 3
 
 _GAPS = re.compile(rf"((?:(?:^| ){NONTERMINAL}(?= |$))+)")
 
+HIERO_MAX_SPAN = 10
+"""Maximum number of words on each side of an initial phrase [Chiang 2007]."""
+UNICODE_SPACES = r"[\t-\r\x1c-\x1f\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
+"""Regular expression of the characters, other than the space, at which `str.split` splits text."""
+
+ADJACENT = rf"(^| ){NONTERMINAL} {NONTERMINAL}( |$)"
+"""Regular expression of adjacent nonterminals in a rule side."""
+
 Run = tuple[str, ...]
 Starts = dict[int, list[int]]
 """Start positions of a word run, by sentence number."""
@@ -45,7 +53,7 @@ class SentenceIndex:
                     self._starts.setdefault(run, {}).setdefault(number, []).append(start)
 
     def matches(self, side: str) -> Iterator[int]:
-        """Yield the numbers of the sentences with a span that matches a source side, ascending."""
+        """Yield the numbers, from 0, of the sentences with a span that matches a source side."""
         runs, gaps = _split_runs(side)
         if not runs:
             yield from (number for number, words in enumerate(self.sentences) if gaps[0] <= len(words))
@@ -90,14 +98,6 @@ def _fits(starts: Sequence[Sequence[int]], runs: Sequence[Run], gaps: Sequence[i
             return False
         end = run_starts[index] + len(run)
     return end + gaps[-1] <= length
-
-
-HIERO_MAX_SPAN = 10
-"""Maximum number of words on each side of an initial phrase [Chiang 2007]."""
-UNICODE_SPACES = r"[\t-\r\x1c-\x1f\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]"
-"""Regular expression of the characters, other than the space, at which `str.split` splits text."""
-
-ADJACENT = rf"(^| ){NONTERMINAL} {NONTERMINAL}( |$)"
 
 
 def read_sentence_index(path: Path, side: TextSide = TOKENS) -> SentenceIndex:
@@ -170,9 +170,9 @@ def apply_filters(scratch: Scratch, plan: "ExportPlan", test_set: SentenceIndex 
     scratch.run(f"""
         CREATE TABLE best AS
         SELECT id FROM (
-            SELECT id, row_number() OVER (PARTITION BY source ORDER BY uses DESC, target) AS place
+            SELECT id, row_number() OVER (PARTITION BY source ORDER BY uses DESC, target) AS rank
               FROM {candidates} WHERE {where}
-        ) WHERE place <= {options.per_source}""")
+        ) WHERE rank <= {options.per_source}""")
     scratch.run("CREATE VIEW kept AS SELECT rules.* FROM rules SEMI JOIN best USING (id)")
     best = scratch.row("SELECT count(*) FROM best")[0]
     counts_by_filter.append(FilterCount(f"best {options.per_source} per source side", counts[-1], best))

@@ -34,19 +34,23 @@ from hierogram.samplers.grammar.rules import NONTERMINAL
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Feature of a rule as an SQL expression `value`. If `logarithmic`, decoders use its logarithm."""
+    """Feature of a rule."""
 
     name: str
     cdec: str
     """Name in cdec's files."""
     value: str
+    """SQL expression of the value, before a logarithm is taken."""
     weight: float = 0.0
+    """Default weight in decoders."""
     lexical: bool = False
+    """True if the value is a lexical weight, which needs word links."""
     logarithmic: bool = False
+    """True if decoders use the logarithm of the value."""
 
 
 def _probability(name: str, cdec: str, event: str, condition: str, weight: float) -> Feature:
-    # Smoothed probability, as in docs/model.md [Foster, Kuhn & Johnson 2006].
+    """Return the feature p(event side | condition side), smoothed as in docs/model.md [Foster+ 2006]."""
     value = f"(uses - smoothing * seen + smoothing * {condition}_seen * ({event}_seen / all_seen)) / {condition}_uses"
     return Feature(name, cdec, value, weight, logarithmic=True)
 
@@ -102,6 +106,7 @@ class Format:
 
     name: str
     features: tuple[str, ...]
+    """Names of the features that the format can write, in the order of its columns."""
     suffix: str = ""
     """File name suffix, which precedes the suffix of the compression. By default a dot and the name."""
     compression: Compression = Compression.NONE
@@ -115,6 +120,7 @@ class Format:
     order: str = "source, target"
     """Columns by which rules are sorted, or `line` to sort the written lines."""
     header: Callable[[Features], str] | None = None
+    """First line of the file, which is not a rule."""
     glue: Sequence[str] = ()
     """Lines of the file of glue rules."""
     needs: str | None = TRANSLATION
@@ -456,7 +462,7 @@ TSV = _table(
 )
 PARQUET = _table(name="parquet")
 
-_BY_SOURCE, _BY_TARGET = "p_target_given_source", "p_source_given_target"
+_GIVEN_SOURCE, _GIVEN_TARGET = "p_target_given_source", "p_source_given_target"
 _TAB = "chr(9)"
 
 
@@ -481,9 +487,9 @@ _phrase_format = partial(Format, fixed=True, needs=LINKS, word_list=True)
 _word_format = partial(_phrase_format, word_pairs=True)
 
 
-def _dictionary(name: str, probability: str = _BY_SOURCE, suffix: str = "") -> Format:
+def _dictionary(name: str, probability: str = _GIVEN_SOURCE, suffix: str = "") -> Format:
     """Return a format whose lines contain the predicted word, the given word, and the probability."""
-    words = ("target", "source") if probability == _BY_SOURCE else ("source", "target")
+    words = ("target", "source") if probability == _GIVEN_SOURCE else ("source", "target")
     return _word_format(
         name=name,
         suffix=suffix,
@@ -503,8 +509,8 @@ PRIORS = _word_format(
 """Word pair priors for eflomal."""
 TTABLE = _word_format(
     name="ttable",
-    features=(_BY_SOURCE,),
-    line=lambda _: concat("source", _TAB, "target", _TAB, f"format_number(ln({_BY_SOURCE}))"),
+    features=(_GIVEN_SOURCE,),
+    line=lambda _: concat("source", _TAB, "target", _TAB, f"format_number(ln({_GIVEN_SOURCE}))"),
     read=partial(_read_fields, source=0, target=1),
 )
 """Translation table for fast_align."""
@@ -522,7 +528,7 @@ FORMATS: dict[str, Format] = {
     for format in (
         *(CDEC, MOSES, FRAGMENTS, PCFG, JSONL, TSV, PARQUET),
         _dictionary("bicleaner"),
-        _dictionary("bicleaner-reverse", _BY_TARGET),
+        _dictionary("bicleaner-reverse", _GIVEN_TARGET),
         # Lexical shortlist for Marian.
         _dictionary("shortlist", suffix=".s2t"),
         *(VMAP, PRIORS, TTABLE),
@@ -544,6 +550,6 @@ def default_format(grammar_kind: GrammarKind) -> Format:
 
 
 def format_from_name(name: str) -> Format | None:
-    """Return the format for a file name's suffix, or None. Ignores the suffix of the compression."""
+    """Return the format whose suffix a file name has, before any suffix of a compression, or None."""
     stem, _ = split_output_suffix(name)
     return next((format for format in FORMATS.values() if stem.endswith(format.suffix)), None)

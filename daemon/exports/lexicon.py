@@ -18,10 +18,14 @@ FLOOR = 1e-7
 _RULES_PER_QUERY = 250_000
 """Number of rules per query of lexical weights, which limits the memory."""
 _NULL = "''"
+"""SQL literal of the word NULL in the columns of words."""
+_WEIGHT_UNITS = 1 << 50
+_LOG_UNITS = 1 << 32
+"""Units of integer weights and logarithms."""
 
 
 def load_lexicon(scratch: Scratch, blocks: Blocks) -> None:
-    """Create the table `lexicon` (f, e, w(e|f), w(f|e)) from blocks of pairs."""
+    """Create the table `lexicon` (f, e, w(e|f), w(f|e)) from the links in blocks of `PAIR_COLUMNS`."""
     _count_links(scratch, blocks)
     scratch.run("""
         CREATE TABLE lexicon AS
@@ -67,7 +71,7 @@ def _count_links(scratch: Scratch, blocks: Blocks, progress: Report | None = Non
 
 
 def load_lexical_weights(scratch: Scratch) -> None:
-    """Create the table `lexical` (id, lex(e|f), lex(f|e)) of the rules in the table or view `kept`."""
+    """Create the table `lexical` (id, lex(e|f), lex(f|e)) of the rules in `kept`, from `lexicon`."""
     scratch.run(f"""
         CREATE TABLE unlinked AS
         SELECT e AS word, {_log(_units("e_given_f"), "1")} AS to_target, NULL AS to_source
@@ -106,7 +110,8 @@ def _add_lexical_weights(scratch: Scratch, condition: str) -> None:
             UNION ALL
             {_without_links("source")}
         )
-        SELECT id, exp(CAST(sum(to_target) AS DOUBLE) / 4294967296), exp(CAST(sum(to_source) AS DOUBLE) / 4294967296)
+        SELECT id, exp(CAST(sum(to_target) AS DOUBLE) / {_LOG_UNITS}),
+               exp(CAST(sum(to_source) AS DOUBLE) / {_LOG_UNITS})
           FROM words GROUP BY id""")
 
 
@@ -123,6 +128,7 @@ def _without_links(side: str) -> str:
 
 
 def _positions(link_field: int) -> str:
+    """Return SQL for the positions in `alignment` on a side (1 source, 2 target)."""
     return (
         "(CASE WHEN coalesce(alignment, '') = '' THEN CAST([] AS INTEGER[]) ELSE list_transform("
         f"string_split(alignment, ' '), lambda x: CAST(split_part(x, '-', {link_field}) AS INTEGER)) END)"
@@ -138,10 +144,10 @@ def _unlinked(side: str, positions: str) -> str:
 
 
 def _units(weight: str) -> str:
-    return f"CAST(round({weight} * 1125899906842624) AS BIGINT)"
+    return f"CAST(round({weight} * {_WEIGHT_UNITS}) AS BIGINT)"
 
 
 def _log(units: str, n: str) -> str:
     """Return SQL for the logarithm (units 2^-32) of the mean of n weights, given their sum (units 2^-50)."""
-    mean = f"CAST({units} AS DOUBLE) / {n} / 1125899906842624"
-    return f"CAST(round(ln(greatest({mean}, 1e-12)) * 4294967296) AS BIGINT)"
+    mean = f"CAST({units} AS DOUBLE) / {n} / {_WEIGHT_UNITS}"
+    return f"CAST(round(ln(greatest({mean}, 1e-12)) * {_LOG_UNITS}) AS BIGINT)"

@@ -1,6 +1,7 @@
-"""Load rules, links and compositions (`samplers.forests.compositions`) into the scratch database.
+"""Load rules, links and compositions of undamaged pairs into the scratch database.
 
-Import this module only when an export reads derivations, because it loads the compiled samplers.
+`samplers.forests.compositions` defines compositions. Import this module only when an export reads derivations, because
+it loads the compiled samplers.
 """
 
 import numpy as np
@@ -11,7 +12,7 @@ from hierogram.daemon.learning.kinds.kind import StoredSamples, load_undamaged
 from hierogram.daemon.learning.kinds.pairs import ForestPairs
 from hierogram.samplers.counts.deltas import add_fragments, add_state, empty_deltas
 from hierogram.samplers.counts.occurrences import RuleLinks, fragment_links, rule_links, uses_by_links
-from hierogram.samplers.counts.texts import link_texts, select_texts
+from hierogram.samplers.counts.texts import link_texts
 from hierogram.samplers.forests.compositions import add_ngrams, empty_ngrams, expected_occurrences, list_compositions
 from hierogram.samplers.forests.derivations import Batch, minimal_state
 from hierogram.samplers.forests.records import Fragments, list_fragments
@@ -43,7 +44,6 @@ def load_corpus_rules(
 
 
 def _recount(snapshot: Snapshot, corpus: int, count_kind: CountKind, progress: Report) -> Blocks:
-    # Damaged pairs are omitted.
     settings = snapshot.settings()
     pairs = 0
     for rows in snapshot.iterate_derivations(_PAIRS_PER_READ, corpus):
@@ -64,7 +64,7 @@ def load_pair_uses(
     scratch: Scratch, snapshot: Snapshot, corpus: int | None, count_kind: CountKind, min_expected: float | None,
     linked: bool, progress: Report | None = None,
 ) -> None:  # fmt: skip
-    """Add compositions to the view `rules` if `min_expected` is given, and links if `linked`.
+    """Add compositions to the view `rules` if `min_expected` is given, and alignments if `linked`.
 
     A composition is added if it occurs at least twice, or if it has more than `MAX_SHORT_SOURCE` source symbols and its
     source side is expected to occur at least `min_expected` times in new text. With `min_expected`, other rules are
@@ -180,7 +180,7 @@ def _compose(scratch: Scratch, text: _TextStatistics) -> None:
 
 
 def link_rules(scratch: Scratch, composed: bool = False) -> None:
-    """Set the alignment of each rule in `rules` to its most frequent alignment in `aligned_uses`.
+    """Replace the view `rules`, so that each rule has its most frequent alignment in `aligned_uses`.
 
     If `composed`, uses in the compositions of the table `composed` are also counted. If several alignments are equally
     frequent, the first in sort order is used.
@@ -213,7 +213,7 @@ def _pair_uses(
     """Yield blocks of `LINKED_COLUMNS` for the rules of pairs with ids above `after`.
 
     Uses in derivations are counted unless `count_kind` is None. If `text` is given, uses in compositions are counted,
-    and `SHAPE_COLUMNS` are added. Damaged pairs are omitted.
+    and `SHAPE_COLUMNS` are added.
     """
     settings = snapshot.settings()
     pairs = 0
@@ -222,7 +222,8 @@ def _pair_uses(
         # Callers check that the kind of grammar has `LINKS`. Pairs of such kinds have forests.
         assert isinstance(loaded, ForestPairs)
         batch, deltas, composed = loaded.batch, empty_deltas(), None
-        weighted_links: list[tuple[RuleLinks, NDArray[np.int64]]] = []
+        links: list[RuleLinks] = []
+        weights: list[NDArray[np.int64]] = []
         if text is not None:
             composed = text.compositions(batch)
             deltas = add_fragments(deltas, batch, composed)
@@ -230,30 +231,27 @@ def _pair_uses(
             records = empty_blobs(len(undamaged)) if count_kind is CountKind.CURRENT_SAMPLE else averages
             fragments = list_fragments(records)
             deltas = add_fragments(deltas, batch, fragments)
-            weighted_links.append((fragment_links(deltas, batch, fragments), fragments.weights))
+            links.append(fragment_links(deltas, batch, fragments))
+            weights.append(fragments.weights)
             # Without recorded averages, the expected uses of a pair are the uses in its current derivation.
             without_record = np.flatnonzero(np.diff(records.offsets) == 0)
             deltas = add_state(deltas, batch, state, (1, 0, 0, 0), without_record)
-            weighted_links.append(_weighted(rule_links(deltas, batch, state, without_record), ONE_USE))
+            links.append(rule_links(deltas, batch, state, without_record))
+            weights.append(np.full(len(links[-1].entries), ONE_USE, np.int64))
         if count_kind is CountKind.TRANSLATION:
             all_pairs, minimal = np.arange(len(undamaged)), minimal_state(batch.forests)
             deltas = add_state(deltas, batch, minimal, (0, 0, 0, 1), all_pairs)
-            weighted_links.append(_weighted(rule_links(deltas, batch, minimal, all_pairs), ONE_MINIMAL_USE))
-        composed_start = len(weighted_links)
-        rules = loaded.rules(deltas, np.arange(deltas.entries))
+            links.append(rule_links(deltas, batch, minimal, all_pairs))
+            weights.append(np.full(len(links[-1].entries), ONE_MINIMAL_USE, np.int64))
+        derivation_kinds = len(links)
         if composed is not None:
-            weighted_links.append((fragment_links(deltas, batch, composed), composed.weights))
+            links.append(fragment_links(deltas, batch, composed))
+            weights.append(composed.weights)
         pairs += len(rows)
-        links, uses = uses_by_links(
-            [links_of_chunk for links_of_chunk, _ in weighted_links], [weights for _, weights in weighted_links]
-        )
+        distinct, uses = uses_by_links(links, weights)
         if not len(uses):
             continue
-        shape_numbers = (getattr(rules, name)[links.entries] for name in SHAPE_COLUMNS if text is not None)
-        numbers = (uses[:, :composed_start].sum(axis=1), uses[:, composed_start:].sum(axis=1), *shape_numbers)
-        sides = (select_texts(side, links.entries) for side in (rules.source, rules.target))
-        yield pairs, [*sides, link_texts(links), *numbers]
-
-
-def _weighted(links: RuleLinks, weight: int) -> tuple[RuleLinks, NDArray[np.int64]]:
-    return links, np.full(len(links.entries), weight, np.int64)
+        in_derivations, in_compositions = uses[:, :derivation_kinds].sum(axis=1), uses[:, derivation_kinds:].sum(axis=1)
+        rules = loaded.rules(deltas, distinct.entries)
+        shapes = (getattr(rules, name) for name in SHAPE_COLUMNS if text is not None)
+        yield pairs, [rules.source, rules.target, link_texts(distinct), in_derivations, in_compositions, *shapes]

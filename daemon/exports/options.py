@@ -98,6 +98,7 @@ SMOOTHING = 0.7
 """Default discount D of smoothing (docs/model.md) in translation grammars of stores with word links."""
 
 MIN_EXPECTED = 0.1
+"""Default minimum of the expected occurrences of a source side in new text."""
 
 _FORMAT = Option(
     "Format of the rules", values=FORMATS.keys(), flags=("--format", "-f"), metavar="NAME",
@@ -205,7 +206,7 @@ class Destination:
 
     def __post_init__(self) -> None:
         check(self)
-        check_name(self.name)
+        _check_version_prefix(self.name)
         if self.to is not None and self.output is not None:
             raise OptionError("to", "cannot be combined with --output")
         if self.to is None and self.keep is not None:
@@ -223,7 +224,7 @@ def check_count_flags(posterior_mean: bool, current_sample: bool) -> None:
         raise OptionError("posterior_mean", "cannot be combined with --current-sample")
 
 
-def check_name(name: str) -> None:
+def _check_version_prefix(name: str) -> None:
     """Raise `OptionError` if the name is not a valid prefix of version folders."""
     if not _NAME.match(name):
         raise OptionError(
@@ -267,7 +268,7 @@ class ExportJob(ExportOptions):
 
     def __post_init__(self) -> None:
         ExportOptions.__post_init__(self)
-        check_name(self.name)
+        _check_version_prefix(self.name)
         for name in ("every", "max_age"):
             if getattr(self, name) is not None:
                 with _as_option_error(name):
@@ -298,10 +299,10 @@ class ExportJob(ExportOptions):
             yield (start + number * span).astimezone(self.zone)
 
     def options(self) -> ExportOptions:
-        """Return the options of a run, without the name, destination, schedule and expiry of the job."""
+        """Return the export options of the job, without its name, destination, schedule and expiry."""
         return ExportOptions(**{field.name: getattr(self, field.name) for field in fields(ExportOptions)})
 
     def versions(self) -> Versions:
-        """Return the versions that the job writes. Raises `ExportError` if the URL `to` cannot be opened."""
+        """Return folder, name prefix and expiry of the job's versions. Raises the errors of `open_folder`."""
         max_age = None if self.max_age is None else parse_span(self.max_age)
         return Versions(open_folder(self.to), self.name, self.keep, max_age)

@@ -151,7 +151,7 @@ def canonical_folder(to: str | Path) -> str:
 
 @contextmanager
 def working_folder(folder: Path, name: str) -> Iterator[Path]:
-    """Create a hidden working folder, and delete it on exit. Also deletes folders of killed processes."""
+    """Create a hidden folder in `folder`, and delete it on exit. Also deletes folders of killed processes."""
     if is_object_storage(folder):
         folder = Path(tempfile.gettempdir())
     for leftover in folder.glob(f".{escape(name)}.*.tmp"):
@@ -181,9 +181,8 @@ def _is_abandoned(folder: Path) -> bool:
 
 @contextmanager
 def lock_versions(folder: Path, name: str) -> Iterator[None]:
-    """Lock the versions with this name prefix in a folder. Raises `ExportError` if they are locked."""
+    """Lock the versions of a name, except in object storage. Raises `ExportError` if they are locked."""
     if is_object_storage(folder):
-        # Do nothing, because object storage has no locks.
         yield
         return
     path = folder / f".{name}.lock"
@@ -198,7 +197,7 @@ def lock_versions(folder: Path, name: str) -> Iterator[None]:
 
 
 def publish_files(files: list[tuple[Path, Path]]) -> None:
-    """Rename files to their final names in order. The manifest must be last: it marks completion."""
+    """Rename files `(written, final)` in order. The manifest must be last: it marks completion."""
     for written, _ in files:
         flush_to_disk(written)
     for written, final in files:
@@ -208,10 +207,7 @@ def publish_files(files: list[tuple[Path, Path]]) -> None:
 
 
 def publish_folder(written: Path, final: Path) -> None:
-    """Rename a folder of complete files to its final name, and point the link `latest` to it.
-
-    In object storage, upload the files instead, and write the object `latest`.
-    """
+    """Rename or upload a folder of complete files to its final name, and point `latest` to it."""
     if is_object_storage(final):
         for file in sorted(written.iterdir(), key=lambda file: file.name == MANIFEST):
             storage, key = _storage(final / file.name)
@@ -247,6 +243,7 @@ def list_versions(folder: Path, name: str) -> list[Path]:
 
 
 def _find_versions(folder: Path, name: str, *, complete: bool = True) -> list[tuple[str, int, Path]]:
+    """Return (UTC time, number among equal times, path) of the versions, oldest first."""
     pattern = re.compile(re.escape(name) + r"-(\d{8}T\d{6}Z)(?:-(\d+))?\Z")
     if is_object_storage(folder):
         # One request lists up to a thousand objects, so list the whole folder instead of each version.

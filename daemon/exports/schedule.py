@@ -61,7 +61,7 @@ class JobStatus:
     failures: int
 
 
-def show_time(time: datetime) -> str:
+def format_time(time: datetime) -> str:
     """Format a time in its zone, and also in UTC if the zone differs."""
     utc = time.astimezone(UTC)
     if time.utcoffset() == utc.utcoffset():
@@ -88,7 +88,7 @@ def dry_run_job(store: Store, job: ExportJob, report: Phases | None = None) -> P
 
 
 def configure_jobs(store: Store, jobs: Sequence[ExportJob], now: datetime | None = None) -> None:
-    """Replace the jobs defined in the configuration by `jobs`. An unchanged job keeps its next run."""
+    """Replace the jobs of the earlier configuration by `jobs`. An unchanged job keeps its next run."""
     rows_by_name = {row.name: row for row in store.jobs() if row.configured}
     for name in rows_by_name.keys() - {job.name for job in jobs}:
         store.remove_job(name)
@@ -158,7 +158,7 @@ def correct_next_runs(store: Store, now: datetime | None = None) -> list[str]:
 
 
 def check_job(job: ExportJob, others: Iterable[ExportJob]) -> None:
-    """Check a job. Raises `OptionError` for a conflicting job, unusable folder or missing test set."""
+    """Raise `OptionError` if name or folder are in use, the folder URL is bad, or the test set is missing."""
     for other in others:
         if other.name == job.name:
             raise OptionError(
@@ -224,7 +224,7 @@ def find_job(store: Store, name: str) -> ExportJob:
 
 
 def list_jobs(store: Store) -> list[JobStatus]:
-    """Return the status of all jobs, ordered by their next run."""
+    """Return the status of all jobs, ordered by next run. Jobs without a next run are last."""
     return job_statuses(store.jobs())
 
 
@@ -237,7 +237,7 @@ def job_status(store: Store, name: str) -> JobStatus:
 
 
 def job_statuses(rows: Sequence[JobRow]) -> list[JobStatus]:
-    """Parse stored jobs and check each against the others. Returns their statuses in the same order."""
+    """Return the status of each row, in the same order. `rows` must be all jobs, to find conflicts."""
     jobs = [_parse_job(row.job) for row in rows]
     valid_jobs = [job for job in jobs if isinstance(job, ExportJob)]
     return [_status(row, job, valid_jobs) for row, job in zip(rows, jobs, strict=True)]
@@ -269,6 +269,7 @@ def _status(row: JobRow, job: ExportJob | str, valid_jobs: list[ExportJob]) -> J
 
 
 def _read_job(row: JobRow) -> ExportJob | None:
+    """Parse a stored job. If it is invalid, log a warning and return None."""
     job = _parse_job(row.job)
     if isinstance(job, ExportJob):
         return job

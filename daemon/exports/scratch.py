@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
-    from hierogram.daemon.arrow import ArrowTable
+    from hierogram.daemon.arrow import ArrowTable, TextColumn
     from hierogram.samplers.grammar.columns import Texts
 
 
 Blocks = Iterator["tuple[int, Sequence[str | Texts | NDArray[Any]]]"]
-"""Row blocks: `(rows or pairs read so far, columns)`. A string is a column with one value per line."""
+"""Row blocks: `(rows or pairs read so far, columns)`. A string has one text or integer per line."""
 
 MIN_MEMORY, _MAX_MEMORY = 256_000_000, 1_000_000_000
 """Lowest and highest memory limit of the database, in bytes. The limit grows with the number of rules."""
@@ -36,14 +36,15 @@ _MEMORY_PER_LOADED_BYTE = 8.0
 _NUMBER_BYTES = 15
 """Approximate size of a number in a loaded row, in bytes, including a part of the overhead per row."""
 
-_PART_BYTES = 1 << 23
+_INSERT_BYTES = 1 << 23
+"""Approximate size of the rows of one INSERT, in bytes."""
 _STREAM_ROWS = 20_000
 _STREAM_BYTES = 1 << 20
 _WRITE_OPTIONS = "FORMAT csv, HEADER false, QUOTE '', ESCAPE '', DELIMITER '\n', USE_TMP_FILE false"
 
 
 class Scratch:
-    """Temporary database, opened by `scratch`."""
+    """Temporary database, opened by `open_scratch`."""
 
     def __init__(self, connection: "DuckDBPyConnection", memory: int) -> None:
         self._connection = connection
@@ -61,7 +62,7 @@ class Scratch:
         return row
 
     def row_blocks(self, query: str) -> Iterator[list[tuple[Any, ...]]]:
-        """Yield the rows of a query in lists of up to 20,000."""
+        """Yield the rows of a query in lists of up to 20,000. Other statements may run in between."""
         cursor = self._connection.cursor()
         cursor.execute(query)
         while rows := cursor.fetchmany(_STREAM_ROWS):
@@ -89,7 +90,7 @@ class Scratch:
             self.run(f"DROP TABLE {table}")
 
     def byte_blocks(self, query: str) -> Iterator[bytes]:
-        """Yield the lines of a query with one text column while the query runs. A block may end within a line."""
+        """Yield the lines of a query while it runs. Read all blocks before the next statement."""
         with ExitStack() as stack:
             read_end, write_end = os.pipe()
             stream = stack.enter_context(open(read_end, "rb", buffering=0))
@@ -111,42 +112,47 @@ class Scratch:
     def load(self, table: str, columns: dict[str, str], blocks: Blocks, progress: Report | None = None) -> None:
         """Append blocks to a table. If the table is missing, create it with `columns` (name to type).
 
-        A thread reads the next part from the store while the database loads the current part.
+        A thread reads from the store while the database loads earlier rows.
         """
         definitions = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         self.run(f"CREATE TABLE IF NOT EXISTS {table} ({definitions})")
-        with closing(prefetch(_parts(blocks, columns))) as parts:
-            for reached, size, part in parts:
-                self._connection.register("part", part)
-                self.run(f"INSERT INTO {table} SELECT * FROM part")
+        with closing(prefetch(_arrow_tables(blocks, columns))) as tables:
+            for reached, size, rows in tables:
+                self._connection.register("new_rows", rows)
+                self.run(f"INSERT INTO {table} SELECT * FROM new_rows")
                 self._loaded += size
                 if progress:
                     progress(reached)
 
 
-def _parts(blocks: Blocks, kinds: dict[str, str]) -> "Iterator[tuple[int, int, ArrowTable]]":
-    # Yields (rows or pairs read so far, bytes, table) for tables of a few megabytes.
-    import numpy as np
-
-    from hierogram.daemon.arrow import ArrowTable, column_from_lines
+def _arrow_tables(blocks: Blocks, types: dict[str, str]) -> "Iterator[tuple[int, int, ArrowTable]]":
+    """Join blocks to tables of a few megabytes. Yields (rows or pairs read so far, bytes, table)."""
+    from hierogram.daemon.arrow import ArrowTable, TextColumn
 
     size, batches = 0, []
     for reached, block in blocks:
-        columns: dict[str, Any] = {}
-        for (name, kind), column in zip(kinds.items(), block, strict=True):
-            if not isinstance(column, str):
-                columns[name] = column_from_lines(column.content) if isinstance(column, tuple) else column
-            elif kind == "VARCHAR":
-                columns[name] = column_from_lines(np.frombuffer(f"{column}\n".encode(), np.uint8))
-            else:
-                columns[name] = np.fromstring(column, np.int64, sep="\n")
-            size += len(columns[name].content) if kind == "VARCHAR" else _NUMBER_BYTES * len(columns[name])
+        columns = {name: _arrow_column(column, type) for (name, type), column in zip(types.items(), block, strict=True)}
+        for column in columns.values():
+            size += len(column.content) if isinstance(column, TextColumn) else _NUMBER_BYTES * len(column)
         batches.append(columns)
-        if size >= _PART_BYTES:
+        if size >= _INSERT_BYTES:
             yield reached, size, ArrowTable(*batches)
             size, batches = 0, []
     if batches:
         yield reached, size, ArrowTable(*batches)
+
+
+def _arrow_column(column: "str | Texts | NDArray[Any]", type: str) -> "TextColumn | NDArray[Any]":
+    import numpy as np
+
+    from hierogram.daemon.arrow import column_from_lines
+    from hierogram.samplers.grammar.columns import Texts
+
+    if isinstance(column, str):
+        if type != "VARCHAR":
+            return np.fromstring(column, np.int64, sep="\n")
+        return column_from_lines(np.frombuffer(f"{column}\n".encode(), np.uint8))
+    return column_from_lines(column.content) if isinstance(column, Texts) else column
 
 
 def memory_for(rules: int) -> int:
@@ -155,8 +161,8 @@ def memory_for(rules: int) -> int:
 
 
 @contextmanager
-def scratch(folder: Path, memory: int = MIN_MEMORY) -> Iterator[Scratch]:
-    """Open an in-memory database that spills to a folder, and close it on exit."""
+def open_scratch(folder: Path, memory: int = MIN_MEMORY) -> Iterator[Scratch]:
+    """Open an in-memory database that spills to `folder/spill`, and close it on exit."""
     import duckdb
 
     spill = folder / "spill"
@@ -178,10 +184,11 @@ SHAPE_COLUMNS = dict.fromkeys(
     ("scope", "nonterminals", "source_terminals", "target_terminals", "minimal_uses"), "INTEGER"
 )
 RULE_COLUMNS = SIDE_COLUMNS | SHAPE_COLUMNS | {"uses": "BIGINT"}
+"""Columns of the table `loaded` with their types, described in `hierogram.daemon.exports.formats`."""
 
 
 def load_rules(scratch: Scratch, snapshot: Snapshot, count_kind: CountKind, progress: Report | None = None) -> None:
-    """Load the rules with uses of this kind into the view `rules`. Their alignments are empty."""
+    """Create the view `rules` of the rules with uses of this kind. Their alignments are empty."""
     blocks = snapshot.rule_blocks((*SIDE_COLUMNS, *SHAPE_COLUMNS), count_kind)
     scratch.load("loaded", RULE_COLUMNS, blocks, progress)
     scratch.run(RULES_VIEW)

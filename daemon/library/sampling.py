@@ -74,11 +74,11 @@ class SampledChain(AbstractContextManager["SampledChain"]):
 
     @property
     def state(self) -> State:
-        """Copy of the current derivations, in the format of the grammar kind."""
+        """Copy of the current derivations, in the format of the kernels of the grammar's kind."""
         return self._batch.state.copy()
 
     def step(self) -> SweepRecord:
-        """Resample all pairs once, at the next step of the schedule."""
+        """Resample all pairs once, at the next step of the schedule. Returns the sweep's record."""
         batch, all_pairs = self._batch, np.ones(len(self._batch.rows), np.bool_)
         batch.sweeps += 1
         request = SweepRequest(batch.sweeps, all_pairs, all_pairs & (batch.sweeps > self.schedule.burn_in))
@@ -102,7 +102,7 @@ class SampledChain(AbstractContextManager["SampledChain"]):
         return self
 
     def log_likelihood(self) -> float:
-        """Return the natural log-likelihood of all rule tokens."""
+        """Return the natural log-likelihood of all rule uses in the current derivations."""
         return self._chain.log_likelihood()
 
     def rules(self) -> RuleTable:

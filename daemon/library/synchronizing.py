@@ -18,7 +18,7 @@ from hierogram.storage.store import Store
 
 
 class Synchronized(NamedTuple):
-    """Report of the added pairs, and numbers of kept and withdrawn pairs."""
+    """Report of the ingest, with new and rejected pairs, and numbers of unchanged and withdrawn pairs."""
 
     added: IngestReport
     kept: int
@@ -33,7 +33,7 @@ def synchronize(
     *,
     languages: tuple[str, str] | None = None,
 ) -> Synchronized:
-    """Make a corpus equal to a TMX file: add new pairs, and withdraw pairs that are missing or changed.
+    """Make a corpus equal to a TMX file: withdraw pairs that are missing or changed, then add new pairs.
 
     A pair is identified by the `tuid` of its unit, or by its texts if the unit has no `tuid`. If pairs with different
     texts share a `tuid`, only the texts of the first are stored, and the others are rejected. `withdraw` removes pairs,

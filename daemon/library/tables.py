@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _DISPLAYED_RULES = 10
 
 COLUMNS = tuple(field.name for field in fields(RuleRow))
+"""Names of the columns of a `RuleTable`, in order."""
 
 
 class RuleTable:
@@ -54,12 +55,12 @@ class RuleTable:
         return RuleRow(*(values[name].text(row) if name in _TEXTS else values[name][row].item() for name in COLUMNS))
 
     def column(self, name: str) -> Any:
-        """Return a column: a list of texts, or an array of numbers."""
+        """Return a column: a list of texts, or the table's own array of numbers."""
         column = self._values[name]
         return list(map(column.text, range(len(self)))) if name in _TEXTS else column
 
     def top(self, number: int, by: str = "expected_uses") -> list[RuleRow]:
-        """Return the `number` rules with the largest values in a column. Ties are sorted by source and target."""
+        """Return up to `number` rules with the largest values in a column. Ties are sorted by both sides."""
         values = self.column(by)
         if len(values) > number > 0:
             values = values[values >= -np.partition(-values, number - 1)[number - 1]]
@@ -139,7 +140,7 @@ def _make_table(
 
 
 def table_from_deltas(rules: RuleDeltas) -> RuleTable:
-    """Convert counts to a table of rules with nonzero expected uses, most used first. Ids start at 1."""
+    """Convert counts to a table of the rules with expected uses above 0, most used first. Ids start at 1."""
     order = np.lexsort((-rules.count, -rules.expected_uses))[: np.count_nonzero(rules.expected_uses > 0)]
     if not len(order):
         return table_from_rows([])
@@ -159,7 +160,7 @@ _READ_EXPRESSIONS = (
 
 
 def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
-    """Read the rules in order of id, with expected or current uses. Probabilities are relative uses."""
+    """Read the rules with expected or current uses, in order of id. Probabilities are relative uses."""
     # `rule_blocks` appends the uses of `count_kind`, so only the other kind of uses must be selected here.
     other_count = f"CAST(expected_uses * {ONE_USE} AS BIGINT)" if current_sample else "count"
     sides: tuple[list[bytes], list[bytes]] = [], []
@@ -183,6 +184,7 @@ def table_from_store(snapshot: "Snapshot", current_sample: bool) -> RuleTable:
 
 
 def _sum_by_hash(hashes: NDArray[np.int64], uses: NDArray[Any]) -> NDArray[Any]:
+    """Return for each row the sum of `uses` over all rows with the same hash."""
     order = np.argsort(hashes)
     ordered = hashes[order]
     first = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))

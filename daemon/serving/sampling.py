@@ -37,6 +37,7 @@ _PAIRS_PER_ALIGNMENT = 10_000
 
 
 def _exclude_damaged(store: Store, log: Log, error: DamagedPairsError) -> set[int]:
+    """Record damaged pairs, which are then no longer sampled, and return their ids."""
     for pair in store.record_damaged([DamagedPair(damage.pair_id, damage.reason) for damage in error.damaged]):
         log.warning("damaged pair: run `hierogram repair`", pair=pair.id, reason=pair.reason)
     return {damage.pair_id for damage in error.damaged}
@@ -54,13 +55,14 @@ def _open_undamaged(learner: Learner, rows: list[PairRow], log: Log) -> Resident
 
 @dataclass(eq=False)
 class _BatchedPairs:
-    """Some pairs in memory, as a queue of batches. A new batch takes turns until it has burned in."""
+    """Some pairs in memory, in batches. Batches that have not burned in are in the queue."""
 
     _learner: Learner
     _log: Log
     _pairs_at_once: int
     queue: deque[ResidentBatch] = field(default_factory=deque)
     _last_resumed: int = 0
+    """Id of the last pair resumed after a restart of the loop, if not `_all_resumed`."""
     _all_resumed: bool = False
 
     def open_unsettled(self) -> ResidentBatch | None:
@@ -81,6 +83,7 @@ class _BatchedPairs:
         return _open_undamaged(self._learner, rows, self._log)
 
     def open_stalest(self, limit: int) -> ResidentBatch | None:
+        """Open settled pairs, least recently sampled first. Returns None without such pairs."""
         rows = self._learner.store.stalest_pairs(min(limit, self._pairs_at_once))
         return _open_undamaged(self._learner, rows, self._log)
 
@@ -90,7 +93,7 @@ class _BatchedPairs:
             self.queue.append(batch)
 
     def drop(self, ids: Collection[int]) -> None:
-        # Reload the other pairs of their batches from the store.
+        """Remove the pairs from memory, and reload the other pairs of their batches."""
         before, self.queue = self.queue, deque()
         for batch in before:
             remaining = [row.id for row in batch.rows if row.id not in ids]
@@ -119,7 +122,7 @@ class _AllPairs:
         return None
 
     def open_stalest(self, limit: int) -> ResidentBatch | None:
-        # Ignore the limit, because all pairs were sampled at the same time.
+        """Return all pairs: they were sampled at the same time, so the limit is ignored."""
         return self._batch
 
     def reload(self, ids: Sequence[int] = ()) -> None:
@@ -183,7 +186,7 @@ class SamplingLoop(StoreLoop):
             self._log.info("rules loaded", rules_in_use=learner.chain.rule_types, uses=learner.chain.rule_tokens)
             turns = SamplingTurns(learner, section, stop, beat, self._health, self._log)
             while not stop.is_set():
-                worked = turns.take()
+                worked = turns.run_turn()
                 beat.ok()
                 if not worked:
                     stop.wait(_POLL_SECONDS)
@@ -212,8 +215,8 @@ class SamplingTurns:
             self._pairs = _AllPairs(learner, self._log)
         self._index = IncrementalIndexer(learner.store)
 
-    def take(self) -> bool:
-        """Take and commit one turn of a few seconds. Returns False if the loop should then pause."""
+    def run_turn(self) -> bool:
+        """Run and commit one turn of a few seconds. Returns False if the loop should then pause."""
         self._health.record_lag(self._learner.store.lag())
         while ids := self._learner.store.pending_withdrawals(PAIRS_PER_TRANSACTION):
             self._pairs.drop(set(ids))
@@ -230,7 +233,7 @@ class SamplingTurns:
         # Sample and commit new pairs in this turn, because uncommitted pairs cannot be withdrawn. Also sample the next
         # batch, so that a stream of new pairs does not keep earlier pairs from burning in.
         seconds = self._sweep_burn_in(new) if new is not None else 0.0
-        worked = self._work_on_next(new, seconds)
+        worked = self._finish_turn(new, seconds)
         self._health.record_lag(self._learner.store.lag())
         return worked or new is not None or aligned > 0
 
@@ -263,8 +266,8 @@ class SamplingTurns:
                         restarted += [row.id for row in report.rebuilt.before.rows]
         return restarted
 
-    def _work_on_next(self, new: ResidentBatch | None, seconds: float) -> bool:
-        """Finish a turn that sampled `new` for `seconds`. Returns False if the loop should pause."""
+    def _finish_turn(self, new: ResidentBatch | None, seconds: float) -> bool:
+        """Sample queued and settled pairs after `new`. Returns False if the loop should pause."""
         share = self._section.new_share
         queue = self._pairs.queue
         if queue or new is not None:
@@ -290,6 +293,7 @@ class SamplingTurns:
         return seconds > 0
 
     def _sweep_burn_in(self, batch: ResidentBatch) -> float:
+        """Sample a batch, and queue it if pairs have not burned in. Returns the seconds."""
         burn_in = self._learner.schedule.burn_in
         seconds = self._sweep(batch, np.maximum(batch.sweeps, burn_in))
         if (batch.sweeps < burn_in).any():
@@ -313,10 +317,11 @@ class SamplingTurns:
         self._rate = (self._learner.pair_sweeps - before) / elapsed
         return elapsed
 
-    def _sweep(self, batch: ResidentBatch, until: NDArray[np.int64]) -> float:
+    def _sweep(self, batch: ResidentBatch, target_sweeps: NDArray[np.int64]) -> float:
+        """Sweep up to `target_sweeps` of each pair, for about `commit_seconds`. Returns the seconds."""
         learner = self._learner
         started, before, seconds = time.monotonic(), learner.pair_sweeps, self._section.commit_seconds
-        learner.sweep(batch, until, lambda: self._stop.is_set() or time.monotonic() - started > seconds)
+        learner.sweep(batch, target_sweeps, lambda: self._stop.is_set() or time.monotonic() - started > seconds)
         self._health.record_sweeps(learner.pair_sweeps - before)
         self._health.log_likelihood = learner.log_likelihood
         return time.monotonic() - started

@@ -55,13 +55,13 @@ from hierogram.storage.records.settings import Settings
 _CHECK_SECONDS = 1.0
 _TRIM_SECONDS = 30.0
 _CHANGE_TIMEOUT_SECONDS = 30.0
+"""Seconds for which a request waits until the sampling loop has applied its change."""
 _POLL_SECONDS = 0.1
 _CLEANUP_SECONDS = 2.0
 """Additional seconds to release the lease, close the store and end threads after the loops stopped."""
 _TIMEOUT_EXIT_CODE = 3
 _FIXED_SECTIONS = ("store", "daemon")
 """Configuration sections that a running daemon cannot change."""
-
 
 _SCHEDULE_SECONDS = 1.0
 _CLOCK_CHECK_SECONDS = 60.0
@@ -126,6 +126,7 @@ class Daemon:
         self.stopping = self._stopping.is_set
         """Callback that returns True during shutdown, when long requests must end."""
         self.lease_problem: str | None = None
+        """Reason why the lease could not be renewed at the last attempt, or None."""
         loops: list[Loop] = [
             make_loop(store.store, lambda: self.configuration, self.health, log)
             for make_loop in (SpoolLoop, SamplingLoop, ScheduleLoop, WebhookLoop)
@@ -163,7 +164,7 @@ class Daemon:
         return DaemonStatus(loops, health.lag(), degraded, health.log_likelihood, uptime, health.spool)
 
     def withdraw(self, pair_ids: Sequence[int]) -> list[int]:
-        """Request the withdrawal of pairs, wait for it up to a time limit, and return the ids that existed."""
+        """Request the withdrawal of pairs, wait for up to 30 seconds, and return the ids that existed."""
         requested = self.store.request_withdrawals(pair_ids)
         self._wait_for(lambda: not (requested and self.store.pairs_by_id(requested)))
         return requested
@@ -212,7 +213,7 @@ def serve(
     overrides: dict[str, object],
     *make_loops: Callable[[Daemon], Loop],
 ) -> None:
-    """Run the daemon until a signal ends it or a loop fails permanently. SIGHUP reloads the configuration."""
+    """Run the daemon until a signal or a failed loop ends it. SIGHUP reloads `file` with `overrides`."""
     limit_malloc_arenas()
     log = open_log(configuration.log)
     service = Daemon(store, configuration, log, *make_loops)

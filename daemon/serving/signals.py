@@ -72,7 +72,7 @@ class Signals:
             raise SystemExit(0)
 
     def restore_default_handlers(self) -> None:
-        """Let the next signal kill the process. The database then rolls back uncommitted work."""
+        """Let the next SIGTERM or SIGINT kill the process. The database then rolls back uncommitted work."""
         import time
 
         time.sleep(DUPLICATE_SECONDS)
@@ -82,7 +82,7 @@ class Signals:
 
 @cache
 def install_signal_handlers() -> Signals:
-    """Install handlers for SIGTERM, SIGINT and SIGHUP on the first call, and return their flags."""
+    """Install the handlers on the first call, in the main thread, and return their flags."""
     return Signals()
 
 

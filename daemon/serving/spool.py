@@ -56,7 +56,7 @@ NBEST_SUFFIX = ".nbest"
 
 @dataclass(frozen=True, slots=True)
 class SpoolInput:
-    """Files of one input in the spool `folder`, or in its `subfolder`."""
+    """Files of one input in the spool `folder`, or in its `subfolder`, and its `.unaligned` file or None."""
 
     folder: Path
     subfolder: str | None
@@ -79,8 +79,12 @@ class SpoolInput:
         return self.paths if self.marker is None else (*self.paths, self.marker)
 
 
+InputKey = tuple[tuple[str, int, int, int], ...]
+"""Path, device, inode and modification time in nanoseconds of each file of an input."""
+
+
 class PendingFiles(NamedTuple):
-    """Files that wait for other files of their input or cannot be used, and the reason."""
+    """Names of files that wait for other files of their input or cannot be read or moved, and the reason."""
 
     files: tuple[str, ...]
     reason: str
@@ -111,7 +115,7 @@ def find_inputs(folder: Path, unaligned_after: float | None = None) -> tuple[lis
     """Return the complete inputs, oldest first, and files that wait or are in unreadable subfolders.
 
     `.source` and `.target` form an input without an alignment if they have not changed for `unaligned_after` seconds
-    (None: never), or if an `.unaligned` file marks them.
+    (None: never), or if an `.unaligned` file marks them. Raises `SpoolError` if the folder itself cannot be read.
     """
     inputs: list[tuple[int, SpoolInput]] = []
     incomplete: list[PendingFiles] = []
@@ -173,6 +177,7 @@ def _complete_files(folder: Path, subfolder: str | None) -> dict[Path, os.stat_r
 
 
 def _split_suffix(name: str) -> tuple[str, str]:
+    """Split `news.source.gz` into `news` and `.source`."""
     stem, dot, last = strip_input_suffix(name).rpartition(".")
     return stem, dot + last
 
@@ -204,7 +209,7 @@ def ingest_input(
     return store_input(store, corpus, options.limits, messages, lambda _: check_stop())
 
 
-def move(spool_input: SpoolInput, reason: str | None = None) -> str:
+def move_input(spool_input: SpoolInput, reason: str | None = None) -> str:
     """Move files to `done/`, or with a `reason` to `failed/`. Returns the first new path."""
     target = spool_input.folder / (DONE if reason is None else FAILED)
     try:
@@ -254,8 +259,8 @@ def _exists_in(folder: int, name: str) -> bool:
     return True
 
 
-def identity(spool_input: SpoolInput) -> tuple[tuple[str, int, int, int], ...]:
-    """Return a key that distinguishes the files from later files with the same names."""
+def input_key(spool_input: SpoolInput) -> InputKey:
+    """Return a key that distinguishes an input from later files with the same names."""
     stats = []
     for path in spool_input.files:
         with suppress(OSError):
@@ -308,9 +313,10 @@ class SpoolLoop(StoreLoop):
         self._read: Callable[[SpoolInput], IngestReport]
         self._polls: dict[PendingFiles, int] = {}
         """Number of consecutive polls that found the files waiting."""
-        self._retried: set[object] = set()
+        self._retried: set[InputKey] = set()
         """Keys of inputs whose reading failed once for reasons other than their content."""
-        self._unmovable: dict[object, PendingFiles] = {}
+        self._unmovable: dict[InputKey, PendingFiles] = {}
+        """Inputs that were ingested or rejected, but could not be moved."""
 
     def prepare(self, configuration: Configuration) -> None:
         """Create the spool folders. Raises `SpoolError` if this fails or the store refuses the languages."""
@@ -354,24 +360,25 @@ class SpoolLoop(StoreLoop):
                 stop.wait(section.poll_seconds)
 
     def _poll(self, folder: Path, unaligned_after: float | None, stop: StopFlag, beat: Heartbeat) -> bool:
+        """Ingest the inputs in the spool. Returns False if there were none."""
         inputs, incomplete = find_inputs(folder, unaligned_after)
-        identities = {spool_input: identity(spool_input) for spool_input in inputs}
-        present = set(identities.values())
+        keys = {spool_input: input_key(spool_input) for spool_input in inputs}
+        present = set(keys.values())
         self._unmovable = {key: unmovable for key, unmovable in self._unmovable.items() if key in present}
         self._retried &= present
         pending = sorted([*incomplete, *self._unmovable.values()])
         self._report_waiting(pending)
-        inputs = [spool_input for spool_input in inputs if identities[spool_input] not in self._unmovable]
+        inputs = [spool_input for spool_input in inputs if keys[spool_input] not in self._unmovable]
         waiting = sum(len(files.files) for files in pending)
         for done, spool_input in enumerate(inputs):
             self._health.spool = replace(self._health.spool, waiting=len(inputs) - done + waiting)
             if stop.is_set():
                 return True
             try:
-                self._ingest(spool_input, identities[spool_input])
+                self._ingest(spool_input, keys[spool_input])
             except FileMoveError as error:
                 # Remember the file, which would otherwise be ingested again in every round.
-                self._unmovable[identities[spool_input]] = PendingFiles((spool_input.name,), str(error))
+                self._unmovable[keys[spool_input]] = PendingFiles((spool_input.name,), str(error))
                 self._log.error("file cannot be moved", file=spool_input.name, reason=str(error))
             beat.ok()
         self._health.spool = replace(self._health.spool, waiting=waiting)
@@ -385,7 +392,8 @@ class SpoolLoop(StoreLoop):
             if polls == 2:
                 self._log.warning("files are waiting", files=list(files.files), reason=str(files))
 
-    def _ingest(self, spool_input: SpoolInput, key: object) -> None:
+    def _ingest(self, spool_input: SpoolInput, key: InputKey) -> None:
+        """Ingest an input and move its files, or reject it. Raises errors that affect all inputs."""
         try:
             report = self._read(spool_input)
         except FileNotFoundError:
@@ -401,7 +409,7 @@ class SpoolLoop(StoreLoop):
             self._retry_or_reject(spool_input, key, error)
         else:
             self._retried.discard(key)
-            move(spool_input)
+            move_input(spool_input)
             self._health.spool = replace(self._health.spool, done=self._health.spool.done + 1)
             self._log.info(
                 "file ingested", file=spool_input.name, corpus=report.corpus, **asdict(report.totals),
@@ -410,7 +418,8 @@ class SpoolLoop(StoreLoop):
             for note in report.notes:
                 self._log.warning("note on file", file=spool_input.name, note=note.code, reason=note.text)
 
-    def _retry_or_reject(self, spool_input: SpoolInput, key: object, error: Exception) -> None:
+    def _retry_or_reject(self, spool_input: SpoolInput, key: InputKey, error: Exception) -> None:
+        """Leave an input for the next poll, or reject it if its reading failed before."""
         message = printable(str(error) or type(error).__name__)
         # Messages of these errors are written for users and need no traceback.
         trace = None if isinstance(error, (DaemonError, WorkerProcessError)) else error
@@ -426,6 +435,6 @@ class SpoolLoop(StoreLoop):
             self._log.warning("file disappeared while it was read", file=spool_input.name)
             return
         name, corpus = spool_input.name, spool_input.corpus or self._configuration().spool.corpus
-        self._store.record_failed_file(name, corpus, printable(reason), lambda: move(spool_input, reason))
+        self._store.record_failed_file(name, corpus, printable(reason), lambda: move_input(spool_input, reason))
         self._health.spool = replace(self._health.spool, failed=self._health.spool.failed + 1)
         self._log.warning("file failed", file=name, reason=printable(reason), exc_info=trace)

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from hierogram.storage.store import Store
 
 _RATE_SECONDS = 60.0
+"""Period of the rate of pair sweeps."""
 _JOIN_SECONDS = 0.05
+"""Minimum time to wait for each thread at shutdown, even after the grace period."""
 _IDLE_SECONDS = 1.0
 _MAX_RETRYABLE_PAUSE_SECONDS = 5.0
 RETRYABLE = (StoreUnavailableError, SpoolError)
+"""Temporary failures of the store or the spool, after which loops are always restarted."""
 FATAL = (LeaseLostError, StoreHeldError)
-"""Failures of the store or the spool: temporary failures, and failures that end the daemon at once."""
+"""Failures that end the daemon at once, because another process writes the grammar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +202,7 @@ class Loop(Protocol):
 
 
 class StoreLoop(Loop):
-    """Loop that works on the store with the current configuration."""
+    """Base of loops over a store. `configuration` returns the current configuration."""
 
     def __init__(
         self, store: "Store", configuration: Callable[[], Configuration], health: HealthRegistry, log: "Log"
@@ -211,6 +214,8 @@ class StoreLoop(Loop):
 
 
 class _SupervisedLoop:
+    """Loop with its thread. `failed` is the error that ended it permanently, or None."""
+
     def __init__(self, loop: Loop, section: DaemonSection, on_failure: "FailureCallback") -> None:
         self.loop = loop
         self.section = section
@@ -237,6 +242,7 @@ class _SupervisedLoop:
                 self.stop.set()
 
     def _wait_for_retry(self, error: BaseException) -> bool:
+        """Wait for the pause after a failure. Returns False if the loop must not restart."""
         heartbeat = self.heartbeat
         heartbeat.last_error = heartbeat.problem = str(error) or type(error).__name__
         heartbeat.failures += 1
@@ -278,7 +284,7 @@ class Supervisor:
                 supervised.loop.prepare(configuration)
 
     def start(self) -> None:
-        """Start all loops."""
+        """Start all loops, once. Call `prepare` first."""
         for supervised in self._supervised.values():
             supervised.heartbeat()
             supervised.thread.start()
@@ -296,7 +302,7 @@ class Supervisor:
                 raise DaemonError(f"the loop {name} has not responded for {beat.age:.0f} s")
 
     def restart(self, sections: frozenset[str]) -> list[str]:
-        """Restart the loops that read any of the sections, and return their names."""
+        """Ask the loops that read any of the sections to restart, and return their names."""
         affected = [supervised for supervised in self._supervised.values() if supervised.loop.sections & sections]
         for supervised in affected:
             supervised.stop.set()

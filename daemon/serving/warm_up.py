@@ -31,11 +31,11 @@ def warm_up_daemon() -> None:
         with Learner(opened.store, LearnOptions()) as learner:
             section, stop = configuration.sampling, threading.Event()
             turns = SamplingTurns(learner, section, stop, Heartbeat(), HealthRegistry(), log)
-            turns.take()
+            turns.run_turn()
             while any(opened.status().unsettled.values()):
-                turns.take()
+                turns.run_turn()
             # Take another turn, which samples settled pairs because no new pairs wait.
-            turns.take()
+            turns.run_turn()
         for extension in extensions():
             extension.warm_up_loops(opened.store)
         opened.export(f"{folder}/grammar.cdec.gz")

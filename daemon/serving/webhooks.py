@@ -55,7 +55,7 @@ def identify_webhook(url: str) -> Webhook:
 
 
 def redact_credentials(message: str, url: str) -> str:
-    """Redact secret parts of the URL in a message, because a response may repeat the request."""
+    """Replace the secret parts of the URL in a message by `…`, because a response may repeat the request."""
     parts = urlsplit(url)
     secrets = {url, parts.netloc.rpartition("@")[0], parts.username, parts.password, parts.query, parts.fragment}
     secrets |= {f"{parts.path}?{parts.query}", parts.path, *parts.path.split("/"), *re.split("[&=]", parts.query)}

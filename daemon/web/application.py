@@ -26,7 +26,7 @@ from hierogram.daemon.web.protocol.access import Guard, ProtocolApp, RateLimiter
 from hierogram.daemon.web.protocol.bodies import check_query
 from hierogram.daemon.web.protocol.context import Service, WebContext
 from hierogram.daemon.web.protocol.problems import HEALTH_PATHS, MEDIA_TYPE, describe, install_problem_handlers
-from hierogram.daemon.web.protocol.threads import READER_THREADS, Threads
+from hierogram.daemon.web.protocol.threads import READER_THREADS, ThreadPools
 from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.browsing.sql_runner import SqlRunner
 
@@ -53,8 +53,8 @@ _COMMON_RESPONSES = describe({
 })  # fmt: skip
 
 
-def _complete(document: dict[str, Any], with_token: bool) -> None:
-    """Add problems and the authentication to an OpenAPI document, without FastAPI's own errors."""
+def _complete_document(document: dict[str, Any], with_token: bool) -> None:
+    """Add problems and, `with_token`, the authentication to an OpenAPI document."""
     components = document.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     # Drop FastAPI's schemas of validation errors, because this API returns problems instead.
@@ -87,6 +87,8 @@ def _complete(document: dict[str, Any], with_token: bool) -> None:
 def _lifespan(
     *resources: Reader | SqlRunner | None, apps: Sequence[ProtocolApp] = ()
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    """Return a lifespan that runs those of `apps`, and closes the resources at its end."""
+
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = READER_THREADS
@@ -133,7 +135,7 @@ def build_app(service: Service, configuration: Configuration, stopping: Callable
         return JSONResponse(app.openapi())
 
     # FastAPI creates the document once, after all routes have been added.
-    _complete(app.openapi(), http.token is not None)
+    _complete_document(app.openapi(), http.token is not None)
     pages = None
     if http.pages:
         page = PageContext(reader, context.sessions, context.threads, sql_runner, service)
@@ -145,7 +147,7 @@ def build_browser(reader: Reader, configuration: HttpConfiguration) -> ASGIApp:
     """Return the ASGI application with the read-only pages of a store, without a daemon."""
     sessions = Sessions(configuration.token)
     sql_runner = _sql_runner(reader, configuration)
-    page = PageContext(reader, sessions, Threads(), sql_runner)
+    page = PageContext(reader, sessions, ThreadPools(), sql_runner)
     pages = build_pages(page, configuration.sql_seconds, lifespan=_lifespan(sql_runner))
     rate_limiter = RateLimiter(configuration.max_rate, configuration.max_burst)
     return _behind_proxies(Guard(pages, rate_limiter, RequestMetrics(), sessions), configuration)

@@ -34,7 +34,9 @@ from hierogram.storage.browsing.reader import Reader
 
 _POLL_SECONDS, _START_POLL_SECONDS = 0.25, 0.02
 _BACKLOG = 4096
+"""Number of connections that the operating system queues until the server accepts them."""
 _ACCEPT_BACKLOG = 16
+"""Number of connections that asyncio accepts in one iteration of the event loop."""
 _UNSENT_BYTES = 1 << 17
 _MAX_HEADER_BYTES = 1 << 16
 _BROWSE_GRACE_SECONDS = 3.0
@@ -45,6 +47,7 @@ _RESERVED_DESCRIPTORS = 256
 _BUSY_RETRY_SECONDS = 2
 _STOPPING_RETRY_SECONDS = 5
 _LONG_SILENCE_MS = 500
+"""Milliseconds without data after which a client that closed its sending side counts as gone."""
 _MAX_HEADERS = 256
 _END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 
@@ -52,7 +55,7 @@ _log = logging.getLogger(__name__)
 
 
 def connection_limit(requested: int) -> int:
-    """Return the connection limit: `requested`, or fewer if the process has few file descriptors."""
+    """Return the connection limit: `requested`, or fewer if the process may open too few file descriptors."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return requested
@@ -61,6 +64,8 @@ def connection_limit(requested: int) -> int:
 
 @dataclass(eq=False)
 class _Exchange:
+    """Request and response of a connection, with deadlines for the body and for reading the response."""
+
     _gate: "_Gate"
     _transport: asyncio.Transport
     _receive: Receive
@@ -72,10 +77,12 @@ class _Exchange:
     body_timeout: asyncio.Timeout | None = None
     """Deadline of the next part of the body, while `receive` waits for it."""
     refusal: ProblemError | None = None
+    """Reason why the rest of the body is not received, or None."""
     cancel_scope: CancelScope | None = None
     """Cancel scope of a read-only request, canceled when the client disconnects."""
 
     def refuse(self, problem: ProblemError) -> ProblemError:
+        """Stop receiving the body. Returns the first refusal."""
         problem.headers["Connection"] = "close"
         self.refusal = self.refusal or problem
         if self.body_timeout is not None and not self.body_timeout.expired():
@@ -83,6 +90,7 @@ class _Exchange:
         return self.refusal
 
     async def receive(self) -> Message:
+        """Return the next ASGI message. Raises `ProblemError` for a refused or slow body."""
         if self._body_complete:
             return await self._receive()
         client_timeout, started = self._gate.client_timeout, _now()
@@ -111,7 +119,7 @@ class _Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        # Abort the connection if the client reads no data within `client_timeout`.
+        """Send an ASGI message. Aborts the connection if the client reads nothing for `client_timeout`."""
         self._response_started = True
         unsent, buffered = -1, self._transport.get_write_buffer_size()
         while buffered != unsent:
@@ -154,8 +162,7 @@ class _Gate:
     _running: set[_Exchange] = field(default_factory=set)
 
     def register(self, new: "_Connection", address: tuple[str, int]) -> None:
-        # Above the limit, evict the awaited client that has been silent longest. Abort the new connection if the spare
-        # connections are also in use.
+        """Add a connection. Above the limit, evict the awaited client that has been silent longest."""
         self._connections[address] = new
         connections = [connection for connection in self._connections.values() if not connection.is_closing]
         if len(connections) > self.max_requests:
@@ -171,6 +178,7 @@ class _Gate:
                 new.transport.abort()
 
     def unregister(self, address: tuple[str, int]) -> None:
+        """Remove a connection, and cancel its request if that only reads."""
         connection = self._connections.pop(address, None)
         if connection and connection.exchange and connection.exchange.cancel_scope:
             connection.exchange.cancel_scope.cancel()
@@ -185,7 +193,7 @@ class _Gate:
                 connection.transport.abort()
 
     def stop(self) -> None:
-        # Requests whose bodies are complete are still answered.
+        """Refuse incomplete bodies. Requests with complete bodies are still answered."""
         reason = "the HTTP server is stopping: send the rest after its restart"
         for exchange in self._running:
             exchange.refuse(try_later(reason, _STOPPING_RETRY_SECONDS))
@@ -221,13 +229,17 @@ class _Connection(H11Protocol):
     """HTTP connection that registers with the gate and rejects requests that are expensive to parse."""
 
     last_data_at: float
+    """Time of the event loop at which data last arrived."""
     waiting_since: float
     """Start of the wait for a request head, or time at which the client last read part of a response."""
     unsent_bytes = 0
+    """Size of the write buffer when `_Gate.close_idle` last saw it change."""
     exchange: _Exchange | None = None
+    """Running request, or None between requests."""
 
     @property
     def is_awaited(self) -> bool:
+        """True if the server waits for the client to send or to read."""
         exchange = self.exchange
         return exchange is None or exchange.body_timeout is not None or self.transport.get_write_buffer_size() > 0
 
@@ -289,7 +301,7 @@ def _has_left(transport: asyncio.Transport) -> bool:
 
 
 def browse(store: str, configuration: HttpConfiguration, ready: Callable[[str, str], None]) -> None:
-    """Serve the pages of a store until a signal arrives. `ready` receives the URLs of store and site."""
+    """Serve the pages until a signal arrives. `ready` receives the URLs of store and site."""
     with Reader(store) as reader, _bind(configuration) as listener:
         listener.listen(_BACKLOG)
         ready(reader.url, f"{_url(listener)}/")

@@ -1,15 +1,18 @@
 """Records of exports, and jobs of the export schedule. Jobs are stored as JSON and contain no code."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select, text, update
 
-from hierogram.storage.database.connection import writing_connection
+from hierogram.storage.database.connection import reading_snapshot, writing_connection
 from hierogram.storage.database.leases import has_ended, process_identity
 from hierogram.storage.database.transactions import StoreAccess, WriteTransaction, new_id, now, read_state, upsert
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import StoreError
+from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.pairs.ingest import DONE, FAILED, RUNNING
 from hierogram.storage.records.operations import EXPORT_DONE, EXPORT_FAILED, NewEvent
 from hierogram.storage.schema.tables import MOMENT, exports, scheduled_jobs
@@ -79,7 +82,13 @@ def read_jobs(connection: Connection) -> list[JobRow]:
 
 
 class Exports(StoreAccess):
-    """Exports and scheduled export jobs."""
+    """Exports, the snapshots that they read, and scheduled export jobs."""
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """Open a consistent snapshot for reading. Other processes may write while it is open."""
+        with reading_snapshot(self.engine) as connection:
+            yield Snapshot(connection)
 
     def record_export(self, name: str, path: str, format: str, job: str | None = None) -> int:
         """Record the start of an export, optionally as a run of a job. Returns the export's id."""

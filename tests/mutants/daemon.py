@@ -246,8 +246,8 @@ DAEMON_FAULTS = (
     Fault(
         "rules that occur only in minimal derivations have no links",
         "daemon/exports/loading.py",
-        "            weighted_links.append("
-        "_weighted(rule_links(deltas, batch, minimal, all_pairs), ONE_MINIMAL_USE))\n",
+        "            links.append(rule_links(deltas, batch, minimal, all_pairs))\n"
+        "            weights.append(np.full(len(links[-1].entries), ONE_MINIMAL_USE, np.int64))\n",
         "",
         (_EXPORTING, "-k", "translation_weights"),
     ),
@@ -366,7 +366,7 @@ DAEMON_FAULTS = (
     Fault(
         "new rules are discounted as if there were no others",
         "daemon/exports/exporting.py",
-        "all_seen = max(min_seen, *scratch",
+        "all_seen = max(min_all_seen, *scratch",
         "all_seen = max(*scratch",
         (_FORMATS, "-k", "like_the_whole_grammar"),
     ),
@@ -494,7 +494,7 @@ DAEMON_FAULTS = (
         "an unreadable file is moved to done",
         "daemon/serving/spool.py",
         "            self._reject(spool_input, str(error))\n",
-        "            move(spool_input)\n",
+        "            move_input(spool_input)\n",
         (_SPOOL, "-k", "sqlite and moved_to_failed"),
     ),
     Fault(

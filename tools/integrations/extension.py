@@ -25,7 +25,7 @@ def mcp(context: typer.Context) -> None:
     learn` learns from these pairs. HIEROGRAM_TRANSLATING__LM and similar variables configure translation.
     """
     from hierogram.daemon.configuration import load_configuration
-    from hierogram.daemon.web.protocol.threads import Threads
+    from hierogram.daemon.web.protocol.threads import ThreadPools
     from hierogram.tools.integrations.mcp.server import McpTools, make_server
     from hierogram.tools.translation.options import DecodingOptions
     from hierogram.tools.translation.store_translator import StoreTranslator
@@ -34,7 +34,7 @@ def mcp(context: typer.Context) -> None:
     with open_chosen_store(context) as opened:
         translator = StoreTranslator(opened, configuration.section(DecodingOptions).to_translate())
         tools = McpTools(opened, translator)
-        make_server(tools, Threads(), may_add=configuration.http.mcp == "add").run("stdio")
+        make_server(tools, ThreadPools(), may_add=configuration.http.mcp == "add").run("stdio")
 
 
 def _routes(context: "WebContext") -> "Iterable[APIRouter]":

@@ -22,7 +22,7 @@ from hierogram.daemon.text.languages import base_language
 from hierogram.daemon.web.protocol.access import ANONYMOUS, AUTHENTICATED, RateLimiter, Sessions, is_cross_site
 from hierogram.daemon.web.protocol.bodies import read_body
 from hierogram.daemon.web.protocol.problems import ProblemError, make_problem
-from hierogram.daemon.web.protocol.threads import Threads
+from hierogram.daemon.web.protocol.threads import ThreadPools
 from hierogram.storage.exceptions import StoreError
 from hierogram.tools.translation.documents import TEXT
 from hierogram.tools.translation.store_translator import (
@@ -145,7 +145,7 @@ class _RequestHandlers:
     translator: StoreTranslator
     sessions: Sessions
     rate_limiter: RateLimiter
-    threads: Threads
+    threads: ThreadPools
 
     def check_rate(self, request: Request, kind: str = ANONYMOUS) -> None:
         """Raise `ProblemError` above the rate limit. Requests with the token in a header are already counted."""
@@ -288,7 +288,7 @@ class _RequestHandlers:
 
 
 def libretranslate(
-    translator: StoreTranslator, sessions: Sessions, rate_limiter: RateLimiter, threads: Threads
+    translator: StoreTranslator, sessions: Sessions, rate_limiter: RateLimiter, threads: ThreadPools
 ) -> Starlette:
     """Return the ASGI application of this protocol. Checks `api_key` and limits the rate of POST requests.
 

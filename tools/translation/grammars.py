@@ -18,10 +18,10 @@ import regex
 from numpy.typing import NDArray
 
 from hierogram.daemon.exceptions import InputError, NothingLearnedError, WrongKindError
-from hierogram.daemon.exports.exporting import ReadState, resolve_plan, score_new_rules, score_rules
+from hierogram.daemon.exports.exporting import ReadPosition, resolve_plan, score_new_rules, score_rules
 from hierogram.daemon.exports.formats import format_from_name
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.scratch import Scratch, scratch
+from hierogram.daemon.exports.scratch import Scratch, open_scratch
 from hierogram.daemon.memory import trim_malloc
 from hierogram.daemon.progress import Progress
 from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline, make_pipeline
@@ -288,7 +288,7 @@ class StoreGrammar:
                 "length_ratio": target_letters / letters if lengthens else 0.0,
             }
             self.position = snapshot.state().position
-            self._since = ReadState(*snapshot.newest(), seen)
+            self._since = ReadPosition(*snapshot.newest(), seen)
         # Pack after the scratch database is closed, so that its memory is free.
         self.grammar = self._pack()
 
@@ -302,7 +302,7 @@ class StoreGrammar:
                 return False
             before = self._reader.rules
             seen = self._append_rules(database, "scored SEMI JOIN fresh USING (source, target)")
-            self._since = ReadState(*newest, seen or self._since.seen)
+            self._since = ReadPosition(*newest, seen or self._since.all_seen)
         if self._reader.rules == before:
             return False
         self.grammar = self._pack()
@@ -317,7 +317,7 @@ class StoreGrammar:
         with (
             self._store.snapshot() as snapshot,
             tempfile.TemporaryDirectory(prefix="hierogram-") as folder,
-            scratch(Path(folder), _MEMORY) as database,
+            open_scratch(Path(folder), _MEMORY) as database,
         ):
             yield snapshot, database
 

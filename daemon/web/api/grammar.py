@@ -21,7 +21,7 @@ from hierogram.storage.records.pairs import PairRecord
 
 _NO_NUL = r"^[^\x00]+$"
 _CURSOR_PATTERN = r"^[0-9]{1,18}\t[^\x00\t]*\t[^\x00\t]*$"
-"""Cursor pattern: uses, source and target of the last rule of a page."""
+"""Pattern of cursors: uses in the store's integer units, source and target of the last rule of a page."""
 
 _SIDE_CONSTRAINTS = {"max_length": 10_000, "pattern": _NO_NUL}
 _RULE_FIELDS = OptionField.of(RuleQuery)

@@ -165,6 +165,7 @@ def health_routes(context: WebContext, metrics: RequestMetrics) -> APIRouter:
     thread = CapacityLimiter(1)
 
     async def read_status() -> tuple[DaemonStatus, StoreStatus | None, Sequence[JobStatus], str | None]:
+        """Return the state of daemon, store and jobs, and the error of the store."""
         problem = f"the store has not responded for {_STORE_TIMEOUT_SECONDS:.0f} s"
         with move_on_after(_STORE_TIMEOUT_SECONDS):
             try:

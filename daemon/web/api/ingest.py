@@ -73,7 +73,7 @@ class IngestAnswer(BaseModel):
     notes: list[Note] = Field(default=[], description="Notes on the whole body.")
 
     def plus(self, totals: IngestTotals, rejected: Sequence[RejectedLine], unused: Mapping[str, int]) -> "IngestAnswer":
-        """Return the report with a chunk's totals added. `unused` counts the lines with each unknown member."""
+        """Return a copy with the counts of a chunk added. `unused` counts its lines with each unknown member."""
         answer = self.model_copy(deep=True)
         answer.lines += totals.accepted + totals.duplicates + totals.rejected
         answer.accepted += totals.accepted
@@ -124,7 +124,7 @@ class IngestRequest:
                 raise self._key_conflict(f"the earlier request used the corpus {self._earlier_request.corpus!r}")
 
     def add(self, lines: list[bytes]) -> None:
-        """Ingest the next lines."""
+        """Ingest the next lines, or skip lines that an earlier attempt ingested."""
         if not self._seen and lines:
             if lines[0].lstrip().startswith(b"["):
                 raise _not_json_lines("a JSON array", ": convert an array with jq -c '.[]'")
@@ -178,7 +178,7 @@ class IngestRequest:
             batch.finish(receipt if self._key is not None else None)
 
     def fail(self, reason: str) -> None:
-        """Close the batch as failed. No more lines may be added."""
+        """Close the batch as failed. Stored lines are kept, and no more lines may be added."""
         if self._open_batch:
             validator, batch = self._open_batch
             validator.close()
@@ -266,6 +266,7 @@ class _IngestSlots:
         self._running = 0
         self._threads = CapacityLimiter(_MAX_BODIES)
         self._pruned = -_PRUNE_SECONDS
+        """Monotonic time at which old idempotency keys were last deleted."""
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
         return await to_thread.run_sync(work, limiter=self._threads)

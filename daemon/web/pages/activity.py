@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hierogram.daemon.exports.schedule import job_statuses
-from hierogram.daemon.web.pages.rendering import PageContext, show_minute
+from hierogram.daemon.web.pages.rendering import PageContext, format_minute
 from hierogram.daemon.web.protocol.bodies import query_values
 from hierogram.samplers.diagnostics.convergence import effective_size
 from hierogram.samplers.grammar.settings import PAPER, SYNCHRONOUS, TREES
@@ -58,9 +58,10 @@ def add_activity_pages(app: FastAPI, page: PageContext) -> None:
 
 
 def _failures(daemon: Mapping[str, Any] | None, failures: Mapping[str, Sequence[_Row]], since: datetime) -> list[str]:
+    """Return texts such as `2 failed files` for failures after `since`."""
     names = "files", "inputs", "exports"
     files, inputs, exports = (
-        [row for row in failures[name] if show_minute(row["at"]) >= show_minute(since)] for name in names
+        [row for row in failures[name] if format_minute(row["at"]) >= format_minute(since)] for name in names
     )
     counts = {
         "unresponsive loop": 0 if daemon is None else sum(not loop["running"] for loop in daemon["loops"]),
@@ -73,7 +74,7 @@ def _failures(daemon: Mapping[str, Any] | None, failures: Mapping[str, Sequence[
 
 
 def _likelihood_curve(sweeps: Sequence[_Row], annealed: bool) -> list[list[float | None]]:
-    """Return log-likelihoods as points `[sweep, annealed, final]`, where `annealed` or `final` is None."""
+    """Return points `[sweep, y of stage 1 of annealing, y of other stages]`; one y is None."""
     points: list[list[float | None]] = []
     for row in sweeps:
         early = annealed and row["stage"] == 1

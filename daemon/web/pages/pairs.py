@@ -228,6 +228,7 @@ def _width(text: str) -> float:
 
 
 def _word_offsets(words: Sequence[ShownWord]) -> list[tuple[float, float]]:
+    """Return the middle and the end of each word, in pixels from the start of the line."""
     offsets, end = [], 0.0
     for word in words:
         word_width = _width(truncate(visible(word.text), _MAX_WORD_LENGTH)) * _EM + _GAP

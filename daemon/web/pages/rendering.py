@@ -20,12 +20,12 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from hierogram.daemon.exports.schedule import show_time
+from hierogram.daemon.exports.schedule import format_time
 from hierogram.daemon.extensions import extensions
 from hierogram.daemon.text.word_view import CONTINUATION, WordView
 from hierogram.daemon.web.protocol.access import COOKIE, Sessions
 from hierogram.daemon.web.protocol.context import Service
-from hierogram.daemon.web.protocol.threads import Threads
+from hierogram.daemon.web.protocol.threads import ThreadPools
 from hierogram.samplers.grammar.kinds import FRAGMENTS, SOURCE, TARGET, GrammarKind, find_grammar_kind
 from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.browsing.reader import Reader, ReadTransaction
@@ -56,13 +56,13 @@ def static_content(name: str) -> bytes:
 
 
 def build_url(path: str, **values: object) -> str:
-    """Return a URL with a query. Values of None are omitted."""
+    """Return a URL with the percent-encoded `values` as its query. Values of None are omitted."""
     query = urlencode({name: value for name, value in values.items() if value is not None})
     return f"{path}?{query}" if query else path
 
 
 def to_plain(value: Any) -> Any:
-    """Convert a value to JSON types: records to objects, times to ISO 8601 strings."""
+    """Convert a value to JSON types: dataclasses and NamedTuples to objects, times to ISO 8601 strings."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return to_plain(value._asdict())
     if is_dataclass(value) and not isinstance(value, type):
@@ -94,7 +94,7 @@ def _bits(value: float) -> str:
     return f"{-log2(value) + 0.0:.1f}" if value > 0 else "–"
 
 
-def show_minute(value: Any) -> str:
+def format_minute(value: Any) -> str:
     """Format a UTC time to the minute. SQLite returns times as text."""
     return "–" if value is None else str(value)[:16].replace("T", " ")
 
@@ -109,8 +109,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "number": _number, "probability": _probability, "bits": _bits, "decimal": _decimal, "moment": show_minute,
-        "zoned": show_time, "visible": visible, "short": truncate,
+        "number": _number, "probability": _probability, "bits": _bits, "decimal": _decimal, "moment": format_minute,
+        "zoned": format_time, "visible": visible, "short": truncate,
     }  # fmt: skip
     digests = {name: sha256(static_content(name)).hexdigest()[:12] for name in STATIC}
     environment.globals |= {"build_url": build_url, "direction": direction, "version": version("hierogram")}
@@ -119,7 +119,7 @@ def _environment() -> Environment:
 
 
 class PageSnapshot(NamedTuple):
-    """Consistent state of the store for one page."""
+    """Consistent state of the store for one page, valid within `PageContext.read`."""
 
     transaction: ReadTransaction
     settings: Settings
@@ -136,7 +136,7 @@ class PageContext:
 
     reader: Reader
     sessions: Sessions
-    threads: Threads
+    threads: ThreadPools
     sql_runner: SqlRunner | None
     service: "Service | None" = None
     navigation: list[tuple[str, str, str]] = field(default_factory=list)
@@ -214,7 +214,7 @@ def direction(text: str) -> str:
 
 
 def is_side(text: str) -> bool:
-    """Check if the text is a valid rule side."""
+    """Check if the text is a rule side in the store's notation, such as `la [X,1] de`."""
     with suppress(ValueError):
         parse_side(text)
         return True
@@ -222,7 +222,7 @@ def is_side(text: str) -> bool:
 
 
 def split_symbols(side: str, settings: Settings) -> list[Symbol]:
-    """Return the symbols of a rule side, with subwords joined. Any other text is one symbol."""
+    """Return the symbols of a rule side, with subwords joined. A tree fragment or invalid side is one."""
     if FRAGMENTS in find_grammar_kind(settings.grammar).capabilities or not is_side(side):
         return [Symbol(side)]
 

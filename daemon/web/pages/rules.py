@@ -131,6 +131,7 @@ def _word_content(snapshot: PageSnapshot, side: str, token: str) -> dict[str, An
 def _concordance_line(
     row: PairRow, side: str, token: str, grammar_kind: GrammarKind, word_view: WordView
 ) -> dict[str, Any]:
+    """Return a pair in whole words, with the positions of `token` and of its linked words."""
     # In a store of trees, the target of a pair is the bracket notation of the tree, not a text.
     bilingual = grammar_kind.input_kind == PAIRS
     pair = word_view.pair(row.source, row.target if bilingual else "", row.alignment if bilingual else "")

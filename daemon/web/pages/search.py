@@ -61,6 +61,7 @@ def add_search_pages(app: FastAPI, page: PageContext) -> None:
 
 
 def _parse_query(request: Request) -> tuple[Query, dict[str, str]]:
+    """Return the search query, and all nonempty parameters. Raises `ProblemError`."""
     fields = OptionField.of(Query)
     parameters = query_values(request, *fields, "q", "after")
     values: dict[str, Any] = {name: value for name, value in parameters.items() if name in fields}
@@ -160,6 +161,7 @@ def _format_cursor(position: PagePosition | None) -> str | None:
 
 
 def _parse_cursor(text: str | None) -> PagePosition | None:
+    """Return the position after which a page begins, or None for an invalid cursor."""
     try:
         uses, rule, spelling, probability = (text or "").split(".", 3)
         position = PagePosition(float.fromhex(probability), int(uses) / ONE_USE, int(rule), spelling == "1")

@@ -98,5 +98,6 @@ def _add_login_pages(app: FastAPI, page: PageContext) -> None:
 
 
 def _redirect_target(target: str) -> str:
+    """Return the target of a login, or `/` if it may lead to another site."""
     safe = target.startswith("/") and not target.startswith("//") and "\\" not in target and target.isprintable()
     return target if safe else "/"

@@ -29,7 +29,9 @@ LOGIN_PATH, STATIC_PREFIX = "/login", "/static/"
 """Path of the login page, and path prefix of static files. Neither needs a token."""
 
 COOKIE = "hierogram"
+"""Name of the session cookie."""
 SESSION_SECONDS = 12 * 3600
+"""Seconds until a session cookie expires."""
 
 
 def is_cross_site(request: Request) -> bool:
@@ -55,7 +57,7 @@ class Sessions:
         return self._token is not None and hmac.compare_digest(token.encode("utf-8", "replace"), self._token)
 
     def make_cookie(self) -> str:
-        """Return the value of a new session cookie."""
+        """Return the value of a new session cookie, which is valid for `SESSION_SECONDS`."""
         content = f"{secrets.token_urlsafe(16)}.{int(self._clock()) + SESSION_SECONDS}"
         return f"{content}.{self._sign('cookie', content)}"
 
@@ -105,7 +107,7 @@ class RateLimiter:
         return 0.0 if allowed else (1.0 - level) / self._rate
 
     def check(self, kind: str, scope: Scope) -> ProblemError | None:
-        """Take a token for a request. Returns a 429 problem if the bucket is empty."""
+        """Take a token for a request. Returns a 429 problem if the bucket is empty, else None."""
         wait_seconds = self.take(kind, scope["client"][0] if scope.get("client") else "unknown")
         if not wait_seconds:
             return None
@@ -128,7 +130,7 @@ class RequestMetrics:
         self._seconds = Histogram(name, text, ["route"], buckets=_DURATION_BUCKETS, registry=self.registry)
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request and its duration."""
+        """Count a request and its duration. `route` is the path template, or `none`."""
         method_label = method if method in ("GET", "HEAD", "POST", "PUT", "DELETE") else "other"
         self._requests.labels(method_label, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
@@ -150,6 +152,7 @@ class ProtocolApp(NamedTuple):
 
 
 _DISCARD_SECONDS = 3.0
+"""Seconds for which the rest of a body is received and discarded after an early response."""
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
@@ -232,6 +235,7 @@ class Guard:
             self.metrics.count(scope["method"], route, status, time.perf_counter() - started)
 
     def _refusal(self, scope: Scope, authenticates_itself: bool) -> ProblemError | None:
+        """Return the reason to refuse a request, or None. Takes a token of the rate limit."""
         headers, path = Headers(scope=scope), scope["path"]
         if not self.sessions.required:
             # Protect against DNS rebinding: a web page whose host name resolves to this machine must not read the store

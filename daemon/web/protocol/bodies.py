@@ -174,7 +174,7 @@ def whole_number(text: str) -> int | None:
 
 
 def invalid_value(name: str, reason: str) -> ProblemError:
-    """Return the problem for an invalid query value."""
+    """Return the 422 problem for an invalid query value."""
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, f"{name}: {reason}", parameter=name)
 
 

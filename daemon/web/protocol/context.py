@@ -7,7 +7,7 @@ from fastapi import APIRouter
 
 from hierogram.daemon.configuration import Configuration
 from hierogram.daemon.web.protocol.access import RateLimiter, Sessions
-from hierogram.daemon.web.protocol.threads import Threads
+from hierogram.daemon.web.protocol.threads import ThreadPools
 
 if TYPE_CHECKING:
     from hierogram.daemon.serving.service import Daemon
@@ -27,7 +27,7 @@ class WebContext:
         self.http = configuration.http
         self.sessions = Sessions(self.http.token)
         self.rate_limiter = RateLimiter(self.http.max_rate, self.http.max_burst)
-        self.threads = Threads()
+        self.threads = ThreadPools()
         self.stopping = stopping
         """Callback that returns True when long requests must end, because the server stops."""
         self._shared: dict[Callable[..., Any], Any] = {}

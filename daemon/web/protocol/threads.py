@@ -36,7 +36,7 @@ Pieces = Iterator[str | bytes]
 
 
 class WorkPool:
-    """Thread pool shared by all routes that do the same kind of work."""
+    """Pool of two threads for all routes that do the same work. `name` is its plural noun in messages."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -44,10 +44,10 @@ class WorkPool:
         self._threads = CapacityLimiter(_WORK_THREADS)
 
     async def run(self, work: Callable[[], Result], request: Request | None = None) -> Result:
-        """Run work, which must check its deadline, in a thread, and return the result.
+        """Run work in a thread, and return the result.
 
-        If the client of `request` disconnects, the work is canceled. Raises `BusyError` for a full queue or a long
-        wait, and `DeadlineError` for long or canceled work.
+        The work must call `check_deadline` often. If the client of `request` disconnects, the work is canceled. Raises
+        `BusyError` for a full queue or a long wait, and `DeadlineError` for long or canceled work.
         """
         if self._turns.statistics().tasks_waiting >= _MAX_WAITING:
             raise BusyError(f"too many {self._name} are waiting: try again in a moment")
@@ -104,7 +104,7 @@ class Downloads:
         self.running = 0
 
     async def stream(self, pieces: Pieces) -> AsyncIterator[str | bytes]:
-        """Yield the pieces, each generated in a thread."""
+        """Yield the pieces of a download, each generated in a thread. No piece may be None."""
         while (piece := await to_thread.run_sync(next, pieces, None, limiter=self.threads)) is not None:
             yield piece
 
@@ -151,7 +151,7 @@ class ReadTurns:
             yield
             return
         kind = (route.path, len(request.scope["query_string"]).bit_length())
-        await self._take(self._expected.get(kind, 0.0))
+        await self._wait(self._expected.get(kind, 0.0))
         started = time.monotonic()
         try:
             yield
@@ -160,7 +160,7 @@ class ReadTurns:
             self._expected[kind] = (1 - _RECENT_WEIGHT) * self._expected.get(kind, seconds) + _RECENT_WEIGHT * seconds
             self._pass_on()
 
-    async def _take(self, expected: float) -> None:
+    async def _wait(self, expected: float) -> None:
         if self._free:
             self._free -= 1
             return
@@ -184,8 +184,8 @@ class ReadTurns:
             self._free += 1
 
 
-class Threads:
-    """Thread pools of an application. Other requests run in the default pool of `READER_THREADS` threads."""
+class ThreadPools:
+    """Thread pools of an application. Other requests run in anyio's default pool of `READER_THREADS`."""
 
     def __init__(self) -> None:
         self.translations = WorkPool("translations")

@@ -12,7 +12,7 @@ from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon
 from hierogram.daemon.exports.loading import LINKED_COLUMNS, link_rules
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.exports.publication import ExportedFile, FilterCount
-from hierogram.daemon.exports.scratch import load_rules, scratch
+from hierogram.daemon.exports.scratch import load_rules, open_scratch
 from hierogram.daemon.files import Compression
 from hierogram.samplers.grammar.kinds import GRAMMAR_KINDS
 from hierogram.samplers.grammar.rules import Rule, parse_side
@@ -90,7 +90,7 @@ def write(
     source = cast(Snapshot, given)
     work = folder / f"work-{name}"
     work.mkdir()
-    with scratch(work) as database:
+    with open_scratch(work) as database:
         load_rules(database, source, options.count_kind)
         database.load("aligned_uses", LINKED_COLUMNS, given.linked_blocks())
         link_rules(database)

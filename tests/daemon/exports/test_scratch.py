@@ -13,7 +13,7 @@ from tests.daemon.exports.rules import ODD, write
 from hierogram.daemon.exports.formats import FORMATS
 from hierogram.daemon.exports.loading import LINKED_COLUMNS, link_rules
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.scratch import MIN_MEMORY, memory_for, scratch
+from hierogram.daemon.exports.scratch import MIN_MEMORY, memory_for, open_scratch
 from hierogram.samplers.grammar.kinds import GRAMMAR_KINDS
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 
@@ -27,7 +27,7 @@ texts = st.sampled_from(ODD_TEXTS) | st.text(
 
 
 def round_trip(blocks: Sequence[Sequence[tuple[str, str]]]) -> bytes:
-    with tempfile.TemporaryDirectory() as folder, scratch(Path(folder)) as database:
+    with tempfile.TemporaryDirectory() as folder, open_scratch(Path(folder)) as database:
         kinds = {"number": "INTEGER", "a": "VARCHAR", "b": "VARCHAR"}
         number = 0
         for rows in blocks:
@@ -47,7 +47,7 @@ def test_texts_survive_a_round_trip_through_the_scratch_database(blocks: list[li
 
 
 def test_many_lines_have_the_same_order_with_one_thread_and_with_several(tmp_path: Path) -> None:
-    with scratch(tmp_path) as database:
+    with open_scratch(tmp_path) as database:
         query = f"SELECT CAST(k AS VARCHAR) AS line FROM range({LINES}) t(k) ORDER BY hash(k), k"
         found = b"".join(database.byte_blocks(query)).split(b"\n")
         database.run("SET threads = 1")
@@ -57,7 +57,7 @@ def test_many_lines_have_the_same_order_with_one_thread_and_with_several(tmp_pat
 
 
 def test_a_reader_that_stops_ends_the_writer(tmp_path: Path) -> None:
-    with scratch(tmp_path) as database:
+    with open_scratch(tmp_path) as database:
         pieces = database.byte_blocks(f"SELECT repeat('a', 100) FROM range({LINES})")
         assert next(pieces).startswith(b"aaa")
         pieces.close()
@@ -69,7 +69,7 @@ def test_a_reader_that_stops_ends_the_writer(tmp_path: Path) -> None:
     ["SELECT none", f"SELECT CASE WHEN k < {LINES} THEN 'a' ELSE error('odd') END FROM range({LINES + 1}) t(k)"],
 )
 def test_query_errors_are_raised_while_byte_blocks_are_read(tmp_path: Path, wrong: str) -> None:
-    with scratch(tmp_path) as database, pytest.raises(duckdb.Error, match=r"none|odd"):
+    with open_scratch(tmp_path) as database, pytest.raises(duckdb.Error, match=r"none|odd"):
         list(database.byte_blocks(wrong))
 
 
@@ -108,7 +108,7 @@ def test_a_rule_has_the_links_of_its_most_frequent_form(tmp_path: Path) -> None:
         ("d e", "z", "1-0", 4),
         ("d e", "z", "0-0", 4),
     ]
-    with scratch(tmp_path) as database:
+    with open_scratch(tmp_path) as database:
         database.run("CREATE TABLE loaded AS SELECT unnest(['a b', 'c', 'd', 'd e', 'f']) AS source, 7 AS uses")
         target = "CASE source WHEN 'a b' THEN 'x y' ELSE 'z' END AS target"
         database.run(f"CREATE VIEW rules AS SELECT rowid AS id, *, 'old' AS alignment, {target} FROM loaded")
@@ -121,7 +121,7 @@ def test_a_rule_has_the_links_of_its_most_frequent_form(tmp_path: Path) -> None:
 
 
 def test_uses_in_compositions_count_for_the_links(tmp_path: Path) -> None:
-    with scratch(tmp_path) as database:
+    with open_scratch(tmp_path) as database:
         database.run("CREATE TABLE loaded AS SELECT 'a b' AS source, 'x y' AS target, 7 AS uses")
         database.run("CREATE VIEW rules AS SELECT rowid AS id, *, '' AS alignment FROM loaded")
         database.run("CREATE TABLE composed AS SELECT 'a b' AS source, 'x y' AS target")

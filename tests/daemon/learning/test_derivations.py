@@ -35,19 +35,19 @@ def test_learning_fills_rule_support_with_uses_that_sum_to_the_counts(learned: S
 def test_a_daemon_fills_rule_support(learned: Store, learned_url: str) -> None:
     clear_index(learned_url)
     with ManualTurns(learned, idle_share=0.0) as turns:
-        assert turns.turns.take()
+        assert turns.turns.run_turn()
         assert learned.count_unindexed() == 0
-        assert not turns.turns.take()
+        assert not turns.turns.run_turn()
     clear_index(learned_url)
     with ManualTurns(learned, idle_share=1.0, commit_seconds=1.0) as turns:
-        turns.turns.take()
+        turns.turns.run_turn()
         assert learned.count_unindexed() == 0
         assert query(learned_url, UNEQUAL) == []
 
 
 def test_recently_sampled_pairs_are_reindexed(learned: Store, learned_url: str) -> None:
     with ManualTurns(learned, idle_share=1.0, commit_seconds=1e-6) as turns:
-        turns.turns.take()
+        turns.turns.run_turn()
     assert query(learned_url, "SELECT max(current) FROM rule_support") == [(0,)]
     assert learned.count_unindexed() == len(LINES)
     assert index_occurrences(learned) == len(LINES)
@@ -60,7 +60,7 @@ def test_a_pair_sampled_after_it_was_read_is_not_indexed(learned: Store, learned
     position, rows = learned.unindexed_pairs(limit=3)
     ids = [row.id for row in rows]
     with ManualTurns(learned, idle_share=1.0, commit_seconds=1e-6) as turns:
-        turns.turns.take()
+        turns.turns.run_turn()
     # On a slow machine, the turn may also have indexed pairs.
     clear_index(learned_url)
     salt = learned.settings().key_salt

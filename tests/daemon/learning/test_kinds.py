@@ -157,7 +157,7 @@ def test_pairs_of_a_registered_kind_are_withdrawn_by_commands_and_by_the_daemon(
         with ManualTurns(store, **SHORT) as turns:
             store.request_withdrawals([3])
             turns.settle()
-            turns.turns.take()
+            turns.turns.run_turn()
             assert turns.learner.chain.rule_tokens == len(LINES) - 3
         assert sum(count for count, _ in rules(store).values()) == len(LINES) - 3
         assert verify(store).problems == []

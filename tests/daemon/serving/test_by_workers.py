@@ -33,10 +33,10 @@ def learn_in_turns(url: str, cluster: FakeCluster | None) -> object:
         ) as turns:
             for first in (0, 10, 20):
                 fill(store, some_pairs(first + 10)[first:])
-                turns.turns.take()
+                turns.turns.run_turn()
             assert len({row.sweep for row in store.pairs()}) > 1
             turns.settle()
-            turns.turns.take()
+            turns.turns.run_turn()
         assert verify(store).problems == []
         return contents(store)
 

@@ -45,7 +45,7 @@ def test_other_pairs_are_sampled_until_the_damaged_ones_are_repaired(store: Stor
     before = {row.id: row.sweep for row in store.pairs()}
     with capture_logs() as logs, ManualTurns(store, idle_share=1.0) as turns:
         for _ in range(3):
-            turns.turns.take()
+            turns.turns.run_turn()
     damaged = [line for line in logs if line["event"] == "damaged pair: run `hierogram repair`"]
     assert [line["pair"] for line in damaged] == [4, 17]
     assert all("its derivation" in line["reason"] for line in damaged)
@@ -61,7 +61,7 @@ def test_other_pairs_are_sampled_until_the_damaged_ones_are_repaired(store: Stor
     assert (repair(store).reset_pairs, store.damaged_pairs()) == ([4, 17], [])
     with ManualTurns(store, idle_share=1.0) as turns:
         turns.settle()
-        turns.turns.take()
+        turns.turns.run_turn()
     assert store.count_pairs(["settled"]) == 34
     assert verify(store).problems == []
 
@@ -78,7 +78,7 @@ def test_damaged_trees_and_itg_pairs_are_recorded_and_the_others_sampled(kind: s
         with ManualTurns(store, idle_share=1.0) as turns:
             turns.settle()
             sweeps = {row.id: row.sweep for row in store.pairs()}
-            turns.turns.take()
+            turns.turns.run_turn()
         assert [pair.id for pair in store.damaged_pairs()] == [3]
         assert {k for k, row in ((row.id, row) for row in store.pairs()) if row.sweep == sweeps[k]} == {3}
         assert repair(store).remaining_problems == []
@@ -115,7 +115,7 @@ def test_damage_found_during_withdrawal_does_not_end_the_loop(store: Store) -> N
     assert store.status().damaged_pairs == 1
     repair(store)
     with ManualTurns(store) as turns:
-        turns.turns.take()
+        turns.turns.run_turn()
     assert store.pairs_by_id([5]) == []
     assert verify(store).problems == []
 

@@ -26,7 +26,7 @@ def test_new_pairs_settle_and_all_are_resampled(raw: Store) -> None:
     with ManualTurns(raw, idle_share=1.0) as turns:
         turns.settle()
         assert {row.sweep for row in raw.pairs()} == {QUICK.burn_in}
-        turns.turns.take()
+        turns.turns.run_turn()
         assert {row.sweep for row in raw.pairs()} == {QUICK.burn_in + QUICK.round_sweeps}
         put(raw, MORE, first=100)
         turns.settle()
@@ -47,14 +47,14 @@ def test_the_daemon_and_learn_give_the_same_dictionary(raw: Store, tmp_path: Pat
 
 def test_pairs_are_withdrawn_between_turns(raw: Store) -> None:
     with ManualTurns(raw, **SHORT) as turns:
-        turns.turns.take()
+        turns.turns.run_turn()
         raw.request_withdrawals([2, 7])
         turns.settle()
         assert raw.count_pairs(["settled"]) == len(RAW) - 2
         assert turns.learner.chain.rule_tokens == raw.status().rule_tokens
         raw.request_withdrawals([row.id for row in raw.pairs()])
-        turns.turns.take()
-        turns.turns.take()
+        turns.turns.run_turn()
+        turns.turns.run_turn()
     assert raw.status().rules_in_use == 0
     assert verify(raw).problems == []
 

@@ -34,7 +34,7 @@ def test_new_pairs_settle_and_settled_ones_are_resampled_in_turn(store: Store) -
     with ManualTurns(store, idle_share=1.0) as turns:
         turns.settle()
         assert {row.sweep for row in store.pairs()} == {6}
-        turns.turns.take()
+        turns.turns.run_turn()
         assert {row.sweep for row in store.pairs()} == {8}
     assert verify(store).problems == []
 
@@ -54,7 +54,7 @@ def test_interruptions_do_not_change_the_result(tmp_path: Path) -> None:
                 with ManualTurns(store) as turns:
                     if interrupted:
                         turns.stop.set()
-                        turns.turns.take()
+                        turns.turns.run_turn()
                     else:
                         turns.settle()
             results.append(contents(store))
@@ -63,9 +63,9 @@ def test_interruptions_do_not_change_the_result(tmp_path: Path) -> None:
 
 def test_pairs_that_arrive_later_do_not_wait_for_earlier_ones(store: Store) -> None:
     with ManualTurns(store, **SHORT) as turns:
-        turns.turns.take()
+        turns.turns.run_turn()
         fill(store, some_pairs(35)[30:])
-        turns.turns.take()
+        turns.turns.run_turn()
         # Both the new and the earlier pairs have had a turn.
         assert sorted({(row.id > 30, row.sweep) for row in store.pairs()}) == [(False, 2), (True, 1)]
         turns.settle()
@@ -74,7 +74,7 @@ def test_pairs_that_arrive_later_do_not_wait_for_earlier_ones(store: Store) -> N
 
 def test_pairs_beyond_the_memory_limit_take_turns(store: Store) -> None:
     with ManualTurns(store, pairs_at_once=8) as turns:
-        turns.turns.take()
+        turns.turns.run_turn()
         assert store.count_pairs(["settled"]) == 8
         turns.settle()
     assert store.count_pairs(["settled"]) == 30
@@ -86,16 +86,16 @@ def test_settled_pairs_are_also_sampled_while_there_are_new_pairs(store: Store) 
         turns.settle()
         fill(store, some_pairs(40)[30:])
         before = sum(row.sweep for row in store.pairs(limit=30))
-        turns.turns.take()
+        turns.turns.run_turn()
         assert sum(row.sweep for row in store.pairs(limit=30)) > before
 
 
 def test_withdrawn_pairs_are_removed_from_memory(store: Store) -> None:
     with ManualTurns(store, **SHORT) as turns:
-        turns.turns.take()
+        turns.turns.run_turn()
         store.request_withdrawals([3, 30])
         turns.settle()
-        turns.turns.take()
+        turns.turns.run_turn()
         assert store.count_pairs() == 28
         with Learner(store) as fresh:
             assert turns.learner.measure() == fresh.measure()
@@ -109,7 +109,7 @@ def test_the_model_follows_changes_of_the_vocabulary(store: Store) -> None:
         store.add_pairs(
             batch, make_pairs([some_pairs(1)[0]._replace(source="never seen", target="jamais vu", alignment="0-0 1-1")])
         )
-        turns.turns.take()
+        turns.turns.run_turn()
         assert model(turns.learner).log_source == model(Learner(store)).log_source
 
 

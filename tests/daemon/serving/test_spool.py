@@ -15,7 +15,14 @@ from tests.storage.building import integrity, query
 
 from hierogram.daemon.exceptions import InputError, SpoolError
 from hierogram.daemon.serving import spool as spool_module
-from hierogram.daemon.serving.spool import FileMoveError, SpoolInput, StoppedError, create_spool, find_inputs, move
+from hierogram.daemon.serving.spool import (
+    FileMoveError,
+    SpoolInput,
+    StoppedError,
+    create_spool,
+    find_inputs,
+    move_input,
+)
 from hierogram.daemon.text.reading import IngestOptions
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import Store, open_store
@@ -90,7 +97,7 @@ def test_an_ingested_file_is_stored_in_its_corpus_and_moved_to_done(spool: Path,
     [offer] = find_inputs(spool)[0]
     report = read(store, offer)
     assert (report.corpus, report.totals.accepted) == ("law", 9)
-    move(offer)
+    move_input(offer)
     assert find_inputs(spool) == ([], [])
     assert sorted(path.name for path in (spool / "done" / "law").iterdir()) == [
         "x.alignment",
@@ -118,7 +125,7 @@ def test_an_unreadable_file_is_moved_aside_with_the_reason(
     [offer] = find_inputs(spool)[0]
     with pytest.raises(InputError, match=reason) as raised:
         read(store, offer)
-    move(offer, str(raised.value))
+    move_input(offer, str(raised.value))
     assert find_inputs(spool) == ([], [])
     assert (spool / "failed" / "bad.gz.reason").read_text() == f"{raised.value}\n"
     assert os.path.lexists(spool / "failed" / "bad.gz")
@@ -149,7 +156,7 @@ def test_an_unusable_folder_is_reported(spool: Path, tmp_path: Path) -> None:
     (spool / "done").rmdir()
     (spool / "done").write_text("")
     with pytest.raises(SpoolError, match=r"x\.bars cannot be moved to .*: .*done cannot be written: Not a dir"):
-        move(SpoolInput(spool, None, (put(spool / "x.bars"),)))
+        move_input(SpoolInput(spool, None, (put(spool / "x.bars"),)))
 
 
 def test_source_and_target_are_taken_without_an_alignment_if_marked(spool: Path, store: Store) -> None:
@@ -165,7 +172,7 @@ def test_source_and_target_are_taken_without_an_alignment_if_marked(spool: Path,
     assert offer.name == "x.source + x.target"
     assert read(store, offer).totals.accepted == 2
     assert store.count_pairs(["unaligned"]) == 2
-    move(offer)
+    move_input(offer)
     assert sorted(path.name for path in (spool / "done").iterdir()) == ["x.source", "x.target", "x.unaligned"]
     assert len(find_inputs(spool)[1]) == 1
 
@@ -313,7 +320,7 @@ def test_a_file_that_cannot_be_moved_has_no_row_and_no_event(
     def stuck(*_: object) -> str:
         raise FileMoveError("a.gz cannot be moved")
 
-    monkeypatch.setattr(spool_module, "move", stuck)
+    monkeypatch.setattr(spool_module, "move_input", stuck)
     log, _ = run(store, ScanLimit(nothing), folder=folder)
     assert [entry["event"] for entry in log] == ["file cannot be moved"]
     assert query(store_url, "SELECT count(*) FROM failed_files") == [(0,)]

@@ -11,7 +11,7 @@ from tests.daemon.serving.spool_loop import ScanLimit, nothing, read, run
 from hierogram.daemon.exceptions import InputError, SpoolError
 from hierogram.daemon.files import create_within, folder_within, open_within
 from hierogram.daemon.serving import spool as spooling
-from hierogram.daemon.serving.spool import SpoolInput, find_inputs, move
+from hierogram.daemon.serving.spool import SpoolInput, find_inputs, move_input
 from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.daemon.text.reading import STORE_DEFAULTS
 from hierogram.daemon.text.treebanks.reading import TreebankFile, open_treebank
@@ -133,7 +133,7 @@ def test_nothing_outside_is_moved_if_the_folder_of_a_file_is_replaced(
     [offer] = find_inputs(spool)[0]
     swap_folder(spool, outside)
     with pytest.raises(spooling.FileMoveError, match=r"x\.bars cannot be moved"):
-        move(offer, reason)
+        move_input(offer, reason)
     assert (outside / "x.bars").read_bytes() == SECRET
 
 
@@ -150,10 +150,10 @@ def test_nothing_is_moved_or_written_outside_when_a_target_folder_is_replaced(
     offer = next(offer for offer in find_inputs(spool)[0] if offer.name == "y.bars")
     if inner:
         # The link already has the name, so the folder gets a number.
-        assert move(offer, "it is bad") == f"{spool}/failed/news.1/y.bars"
+        assert move_input(offer, "it is bad") == f"{spool}/failed/news.1/y.bars"
     else:
         with pytest.raises(SpoolError, match="failed cannot be written"):
-            move(offer, "it is bad")
+            move_input(offer, "it is bad")
     assert sorted(os.listdir(outside)) == ["x.bars"]
 
 
@@ -162,7 +162,7 @@ def test_a_reason_is_never_written_through_a_symbolic_link(spool: Path, outside:
     with folder_within(spool, "failed") as folder, pytest.raises(FileExistsError):
         create_within(folder, "a.reason", b"why")
     (spool / "a").write_bytes(GOOD)
-    assert move(SpoolInput(spool, None, (spool / "a",)), "why") == f"{spool}/failed/a.1"
+    assert move_input(SpoolInput(spool, None, (spool / "a",)), "why") == f"{spool}/failed/a.1"
     assert (outside / "x.bars").read_bytes() == SECRET
 
 

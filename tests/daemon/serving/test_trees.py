@@ -35,7 +35,7 @@ def test_new_trees_are_annealed_and_all_are_resampled(treebank: Store) -> None:
     with ManualTurns(treebank, idle_share=1.0) as turns:
         turns.settle()
         assert {row.sweep for row in treebank.pairs()} == {QUICK.annealing}
-        turns.turns.take()
+        turns.turns.run_turn()
         assert {row.sweep for row in treebank.pairs()} == {QUICK.annealing + QUICK.round_sweeps}
         put(treebank, LATER, first=100)
         turns.settle()
@@ -57,14 +57,14 @@ def test_the_daemon_and_learn_give_the_same_trees(treebank: Store, tmp_path: Pat
 
 def test_trees_are_withdrawn_between_turns(treebank: Store) -> None:
     with ManualTurns(treebank, **SHORT) as turns:
-        turns.turns.take()
+        turns.turns.run_turn()
         treebank.request_withdrawals([2, 7])
         turns.settle()
         assert treebank.count_pairs(["settled"]) == len(TREES) - 2
         assert turns.learner.chain.rule_tokens == treebank.status().rule_tokens
         treebank.request_withdrawals([row.id for row in treebank.pairs()])
-        turns.turns.take()
-        turns.turns.take()
+        turns.turns.run_turn()
+        turns.turns.run_turn()
     assert treebank.status().rules_in_use == 0
     assert verify(treebank).problems == []
 

@@ -37,6 +37,6 @@ class ManualTurns:
         """Run turns until no pair is behind, and return their number."""
         number = 0
         while number == 0 or self.health.lag().pairs:
-            self.turns.take()
+            self.turns.run_turn()
             number += 1
         return number

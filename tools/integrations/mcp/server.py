@@ -30,7 +30,7 @@ from hierogram.tools.translation.store_translator import PlainTranslation, Store
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-    from hierogram.daemon.web.protocol.threads import Threads
+    from hierogram.daemon.web.protocol.threads import ThreadPools
 
 PATH = "/mcp"
 MAX_TEXT_LENGTH = 10_000
@@ -193,7 +193,7 @@ def _find_phrase(
     return [pair for pair in pairs if phrase in f" {pair[1 + (side == TARGET)]} "][:limit]
 
 
-def make_server(tools: McpTools, threads: "Threads", *, may_add: bool) -> "MCPServer":
+def make_server(tools: McpTools, threads: "ThreadPools", *, may_add: bool) -> "MCPServer":
     """Return an MCP server. `may_add` includes the tool `add_pair`. Raises `UsageError` without `mcp`."""
     try:
         from mcp.server.mcpserver import Context, MCPServer

@@ -11,7 +11,7 @@ from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.exports.filters import ADJACENT
 from hierogram.daemon.exports.loading import load_pair_uses
 from hierogram.daemon.exports.options import MIN_EXPECTED
-from hierogram.daemon.exports.scratch import load_rules, scratch
+from hierogram.daemon.exports.scratch import load_rules, open_scratch
 from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.daemon.text.pipeline import Languages
 from hierogram.daemon.text.validation import LineColumns
@@ -158,7 +158,7 @@ def _measure_sampled(
     """Measure a sampled grammar, and its part that meets Hiero's constraints."""
     measures = [Measure(name, max_scope, ngrams), Measure(f"{name}, Hiero's constraints", max_scope, ngrams)]
     done, units_per_use = 0, 1 if count_kind is CountKind.CURRENT_SAMPLE else ONE_USE
-    with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
+    with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, open_scratch(Path(folder)) as database:
         load_rules(database, snapshot, count_kind)
         if count_kind is CountKind.TRANSLATION:
             load_pair_uses(database, snapshot, None, count_kind, MIN_EXPECTED, linked=False)

@@ -17,7 +17,7 @@ from hierogram.daemon.exports.filters import apply_filters, read_sentence_index
 from hierogram.daemon.exports.formats import FORMATS, is_nonterminal, symbols, word
 from hierogram.daemon.exports.lexicon import load_lexical_weights, load_lexicon
 from hierogram.daemon.exports.options import ExportOptions
-from hierogram.daemon.exports.scratch import Scratch, scratch
+from hierogram.daemon.exports.scratch import Scratch, open_scratch
 from hierogram.daemon.files import Compression
 from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.exports.snapshot import Block
@@ -57,7 +57,7 @@ def export_heuristic(
     plan = ExportPlan(options, format, compression, units_per_use=UNITS, seen="seen")
     with store.snapshot() as snapshot, tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
         source, target = (Numbering(sorted(dict(snapshot.word_counts(side)))) for side in ("source", "target"))
-        with HeuristicGrammar() as grammar, scratch(Path(folder), _MEMORY) as rules:
+        with HeuristicGrammar() as grammar, open_scratch(Path(folder), _MEMORY) as rules:
             grammar.add(Bitexts(snapshot, source, target))
             test_set = None if options.filter_for is None else read_sentence_index(options.filter_for)
             words = None if test_set is None else {symbol for symbols in test_set.sentences for symbol in symbols}

@@ -16,7 +16,7 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.exports.exporting import export
 from hierogram.daemon.exports.loading import load_pair_uses
 from hierogram.daemon.exports.options import MIN_EXPECTED, ExportOptions
-from hierogram.daemon.exports.scratch import load_rules, scratch
+from hierogram.daemon.exports.scratch import load_rules, open_scratch
 from hierogram.daemon.files import open_output
 from hierogram.daemon.learning.alignment.aligning import align
 from hierogram.daemon.learning.alignment.options import AlignOptions
@@ -253,7 +253,7 @@ def _add_sample(batch: ResidentBatch) -> None:
 
 
 def _count_by_scope(snapshot: Snapshot, system: TranslationSystem) -> list[int]:
-    with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, scratch(Path(folder)) as database:
+    with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, open_scratch(Path(folder)) as database:
         load_rules(database, snapshot, system.count_kind)
         if system.count_kind is CountKind.TRANSLATION:
             load_pair_uses(database, snapshot, None, system.count_kind, MIN_EXPECTED, linked=False)

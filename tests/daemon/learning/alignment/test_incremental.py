@@ -191,11 +191,11 @@ def test_daemon_turns_align_sample_and_realign_pairs(tmp_path: Path) -> None:
         with ManualTurns(store) as turns:
             started = turns.heart.last
             turns.stop.set()
-            assert not turns.turns.take()
+            assert not turns.turns.run_turn()
             assert store.count_pairs(["unaligned"]) == 60
             turns.stop.clear()
             while store.count_pairs(["settled"]) < 60:
-                assert turns.turns.take()
+                assert turns.turns.run_turn()
             assert turns.heart.last > started
             # Store wrong alignments, as if the pairs had been aligned on arrival with few counts.
             query(url, "UPDATE sentence_pairs SET alignment = '0-0' WHERE id <= 3")
@@ -203,10 +203,10 @@ def test_daemon_turns_align_sample_and_realign_pairs(tmp_path: Path) -> None:
         reset_derivations(url)
         learn(store, sweeps=0)
         with ManualTurns(store) as turns:
-            turns.turns.take()
+            turns.turns.run_turn()
             assert [row.alignment for row in store.pairs(limit=3)] != ["0-0"] * 3
             while store.count_pairs(["settled"]) < 60:
-                assert turns.turns.take()
+                assert turns.turns.run_turn()
             with Learner(store) as fresh:
                 assert fresh.measure() == pytest.approx(turns.learner.measure(), rel=1e-12)
         assert verify(store).problems == []

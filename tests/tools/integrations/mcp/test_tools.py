@@ -14,7 +14,7 @@ from tests.daemon.web.conftest import FakeService
 from tests.daemon.web.running import HttpThread
 
 import hierogram as hg
-from hierogram.daemon.web.protocol.threads import Threads
+from hierogram.daemon.web.protocol.threads import ThreadPools
 from hierogram.tools.integrations.mcp.server import McpTools, make_server
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.store_translator import StoreTranslator
@@ -72,7 +72,7 @@ async def round_trip(client: Client) -> None:
 
 def build_server(store: hg.GrammarStore, *, may_add: bool = False) -> Any:
     tools = McpTools(store, StoreTranslator(store, TranslateOptions()))
-    return make_server(tools, Threads(), may_add=may_add)
+    return make_server(tools, ThreadPools(), may_add=may_add)
 
 
 def test_every_reading_tool_returns_results_in_process(opened: hg.GrammarStore) -> None:
