@@ -10,13 +10,15 @@ from hierogram.daemon.text.lines import numbered_lines
 from hierogram.daemon.text.rejections import quote_bytes
 
 Link = tuple[int, int]
+"""Word link: (source position, target position), from 0."""
 
 _MAX_DIGITS = 9
+"""Maximum number of digits of a word number in a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class GoldLinks:
-    """Manual links of a pair. Every sure link is also possible."""
+    """Manual links of a pair. `possible` includes all sure links."""
 
     sure: frozenset[Link]
     possible: frozenset[Link]
@@ -24,10 +26,10 @@ class GoldLinks:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentScore:
-    """Scores for links A, sure links S, and possible links P, which include S.
+    """Scores from 0 to 1 for links A, sure links S, and possible links P, which include S.
 
-    Precision is |A∩P|/|A|, recall is |A∩S|/|S|, and AER is 1 - (|A∩S|+|A∩P|)/(|A|+|S|). `notes` describe probable
-    errors in the files.
+    Precision is |A∩P|/|A|, recall is |A∩S|/|S|, and AER is 1 - (|A∩S|+|A∩P|)/(|A|+|S|). `links`, `sure` and `possible`
+    are the sizes of A, S and P. `notes` describe probable errors in the files.
     """
 
     aer: float
@@ -97,7 +99,7 @@ def read_gold(path: str, *, one_based: bool = False) -> list[GoldLinks]:
         possible: set[Link] = set()
         for word in line.split():
             mark = b"p" if b"p" in word else b"-"
-            source, target = _link(word, mark, name, number)
+            source, target = _parse_link(word, mark, name, number)
             if min(source, target) < first:
                 raise InputError(
                     f"{name}, line {number}: {quote_bytes(word)} refers to word 0, but words must be counted from 1"
@@ -110,12 +112,12 @@ def read_gold(path: str, *, one_based: bool = False) -> list[GoldLinks]:
 def read_links(path: str) -> list[frozenset[Link]]:
     """Read the links of Pharaoh lines. Text after `|||` is ignored. Raises `InputError`."""
     return [
-        frozenset(_link(word, b"-", name, number) for word in line.partition(b"|||")[0].split())
+        frozenset(_parse_link(word, b"-", name, number) for word in line.partition(b"|||")[0].split())
         for name, number, line in numbered_lines(path)
     ]
 
 
-def _link(word: bytes, mark: bytes, name: str, number: int) -> Link:
+def _parse_link(word: bytes, mark: bytes, name: str, number: int) -> Link:
     source, _, target = word.partition(mark)
     if not (source.isdigit() and target.isdigit() and max(len(source), len(target)) <= _MAX_DIGITS):
         raise InputError(

@@ -112,7 +112,7 @@ DAEMON_FAULTS = (
     Fault(
         "a number may be lost",
         "tools/translation/text_translator.py",
-        "if not all(map(_with_source_numbers, parts)):",
+        "if not all(map(_select_by_numerals, parts)):",
         "if not parts:",
         (_TEXT, "-k", "lost_or_doubled or text_is_translated"),
     ),
@@ -126,8 +126,8 @@ DAEMON_FAULTS = (
     Fault(
         "a placeholder is translated",
         "tools/translation/text_translator.py",
-        "yield _Unit(word.token, word.token, text_span, written[text_span[0]], ((word.token,),))",
-        "yield _Unit(word.token, word.token, text_span)",
+        "yield _SourceUnit(word.token, word.token, text_span, kept_texts[text_span[0]], ((word.token,),))",
+        "yield _SourceUnit(word.token, word.token, text_span)",
         (_TEXT, "-k", "placeholder or are_kept"),
     ),
     Fault(
@@ -140,14 +140,14 @@ DAEMON_FAULTS = (
     Fault(
         "HTML text is not escaped again",
         "tools/translation/text_translator.py",
-        "yield separator, paragraph.escape(as_written(word)) if written is None else written",
-        "yield separator, as_written(word) if written is None else written",
+        "yield DisplayedWord(separator, paragraph.escape(as_text(word)) if kept_text is None else kept_text)",
+        "yield DisplayedWord(separator, as_text(word) if kept_text is None else kept_text)",
         (_TEXT, "-k", "html"),
     ),
     Fault(
         "a sentence keeps the case of the grammar at its start",
         "tools/translation/casing.py",
-        "return self.target.capitalize(form) if begins or copied is _Case.CAPITAL else form",
+        "return self.target.capitalize(form) if begins or copied is _CopiedCase.CAPITAL else form",
         "return results",
         (_TEXT, "-k", "text_is_translated"),
     ),

@@ -30,7 +30,9 @@ DEMO_EXPORT = Path("hierogram-demo.cdec.gz")
 CORPUS = "new-testament"
 
 _SHOWN_RULES = 5
+"""Number of printed rules of each kind."""
 _MIN_USES = 2
+"""Minimum expected uses of a printed rule."""
 PHRASE, WORD_ORDER, GAP = "phrases", "word order", "rules with a gap"
 
 
@@ -112,10 +114,7 @@ def _print_examples(opened: "GrammarStore") -> None:
 
 
 def select_example_rules(rules: "Iterable[RuleRow]", number: int) -> "dict[str, list[RuleRow]]":
-    """Return up to `number` rules of each kind, ranked by expected uses · p(e|f) · p(f|e).
-
-    Rules with fewer than 2 expected uses are omitted.
-    """
+    """Return up to `number` rules of each kind, ranked by expected uses · p(e|f) · p(f|e)."""
     rules_by_kind: dict[str | None, list[RuleRow]] = {PHRASE: [], WORD_ORDER: [], GAP: [], None: []}
     for rule in rules:
         if rule.expected_uses >= _MIN_USES:

@@ -36,6 +36,7 @@ from hierogram.storage.store import Store
 from hierogram.tools.diagnosis.options import ChainOptions
 
 _SWEEPS_PER_DRAW = 2
+"""Number of sweeps between recorded draws."""
 _MAX_RECORDED_RULES, _MAX_RECORDED_LINKS = 2_000, 1_000
 """Maximum numbers of recorded rules (the most frequent) and links (evenly spaced) in each draw."""
 _DIRECTION_NAMES = ("target from source", "source from target")
@@ -68,6 +69,8 @@ def _run_link_chains(rows: Sequence[PairRow], options: ChainOptions, report: Cal
 
 
 class _DirectionChains:
+    """Chains of the aligner in one direction, with `direction_index` in `_DIRECTION_NAMES`."""
+
     def __init__(
         self, direction_index: int, direction: Direction, rows: Sequence[PairRow], options: ChainOptions
     ) -> None:
@@ -77,6 +80,7 @@ class _DirectionChains:
         self._seconds = 0.0
 
     def draws(self, report: Callable[[], None]) -> LinkDraws:
+        """Run all chains. Links are chosen after burn-in, and recorded in the draws after it."""
         options = self._options
         keys = [chain_seed(options.seed + chain, self._direction_index, chain) for chain in range(options.chains)]
         # Compile or load the kernels before measuring time.
@@ -100,7 +104,7 @@ class _DirectionChains:
         return LinkDraws(draws_by_chain, self._names(words, positions), self._seconds)
 
     def _first_links(self, chain: int, key: int) -> NDArray[np.int16] | None:
-        # In turn, the chains start from the model's initialization (None), no links, and random links.
+        """Return the links from which a chain starts: the model's own (None), none, or random, in turn."""
         if chain % 3 == 0:
             return None
         bitext = self._direction.bitext
@@ -110,12 +114,14 @@ class _DirectionChains:
         return np.random.default_rng(key).integers(0, widths).astype(np.int16)
 
     def _sweep(self, key: int, state: AlignmentState, number: int) -> AlignmentState:
+        """Run sweep `number` (from 1) of the chain with the random key `key`, and measure its time."""
         started = time.perf_counter()
         state, _ = self._kernel.step(key, state, self._model.plan(number)._replace(sampled=False))
         self._seconds += time.perf_counter() - started
         return state
 
     def _choose_links(self, links: Sequence[NDArray[np.int16]]) -> tuple[NDArray[np.int64], NDArray[np.int16]]:
+        """Return the emitted words and positions of the links to record, evenly spaced over all chains."""
         numbers = np.unique([np.arange(len(chain_links)) << 16 | chain_links for chain_links in links])
         numbers = numbers[(numbers & 0xFFFF) != UNLINKED & 0xFFFF]
         size = min(len(numbers), _MAX_RECORDED_LINKS // 2)
@@ -136,7 +142,7 @@ class _DirectionChains:
 
 
 STARTS = (CUT, JOINED, RANDOM)
-"""Initial derivations of the chains, in turn. They differ a lot, so that agreement shows convergence."""
+"""Kinds of initial derivations, used in turn. They differ a lot, so agreement shows convergence."""
 _SNAPSHOTS = 8
 """Maximum number of draws per chain for which the whole grammar is recorded."""
 
@@ -214,6 +220,8 @@ def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done
 
 
 class _GrammarChain:
+    """Chain of the grammar sampler over all loaded pairs. `seconds` is the time spent on sampling."""
+
     def __init__(self, kind: Kind, loaded: LoadedBatch, counts: EmptyCounts, start: str, threads: int) -> None:
         self.loaded = loaded
         self.sampler = kind.chain(counts, ChainConfig(threads))

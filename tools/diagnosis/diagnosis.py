@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from hierogram.tools.keywords import ChainKeywords
 
 _MAX_LISTED = 10
+"""Number of quantities with the largest R-hat that a summary lists."""
 _MIN_MEAN_USES = 0.5
+"""Minimum mean uses of the rules in the overlap of mean grammars."""
 _MAX_R_HAT = 1e6
 """Limit of reported R-hat values, because R-hat of chains that do not move depends on rounding errors."""
 
@@ -120,6 +122,7 @@ def summarize_chains(chain_draws: ChainDraws) -> Diagnosis:
 
 
 def _quantities(names: list[str], draws: NDArray[np.float64]) -> list[Quantity]:
+    """Summarize quantities, given their draws float64[S, C, N] (quantities, chains, draws)."""
     summary = summarize(draws)
     r_hats = np.minimum(summary.r_hat, _MAX_R_HAT)
     columns = (summary.mean, summary.sd, summary.error, r_hats, summary.ess_bulk, summary.ess_tail)

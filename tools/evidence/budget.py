@@ -17,15 +17,19 @@ _ENTRY_PROBABILITY = 0.9
 
 @dataclass(slots=True)
 class _Candidate:
+    """Rule, dictionary entry or pair that may be added, as sanitized text."""
+
     source: str
     target: str
     words: tuple[str, ...]
+    """Target words."""
     is_rendering: bool
-    """True for a rendering, which can be appended to the line of its source side."""
+    """True for rules and dictionary entries, which can be appended to the line of their source side."""
     position: int = -1
     """Position of the first word that a rule covers. Dictionary entries have -1 and are listed first."""
 
     def cost(self, has_line: bool) -> int:
+        """Return the number of characters to add. `has_line` is True if a line has the same source side."""
         if not self.is_rendering:
             return len(self.source) + len(_BEFORE_TARGET) + len(self.target) + len(_LINE_END)
         return len(self.target) + (len(_ALTERNATIVE) if has_line else len(self.source) + len(_EQUALS) + len(_LINE_END))
@@ -70,27 +74,27 @@ def _expected_words(evidence: Evidence) -> dict[str, float]:
     """Return the probability that a reference contains each target word, assuming independent positions."""
     votes: dict[int, defaultdict[str, float]] = {}
     totals: Counter[int] = Counter()
-    sides: set[tuple[str, int]] = set()
+    counted: set[tuple[str, int]] = set()
     for rule in evidence.rules:
         words = set(_words(rule.target))
         for match in rule.matches:
             covered = match.covered
             weight = len(covered) ** 2
             for position in covered:
-                if (rule.source, position) not in sides:
-                    sides.add((rule.source, position))
+                if (rule.source, position) not in counted:
+                    counted.add((rule.source, position))
                     totals[position] += weight
                 word_votes = votes.setdefault(position, defaultdict(float))
                 for word in words:
                     word_votes[word] += weight * rule.p_target_given_source / max(1, len(words) / len(covered))
-    missing: dict[str, float] = {}
+    absence: dict[str, float] = {}
     for position, word_votes in votes.items():
         for word, vote in word_votes.items():
-            missing[word] = missing.get(word, 1.0) * (1 - min(1.0, vote / totals[position]))
+            absence[word] = absence.get(word, 1.0) * (1 - min(1.0, vote / totals[position]))
     for entry in evidence.entries:
         for word in entry.target.split(" "):
-            missing[word] = missing.get(word, 1.0) * (1 - _ENTRY_PROBABILITY)
-    return {word: 1 - missed for word, missed in missing.items() if any(map(str.isalnum, word))}
+            absence[word] = absence.get(word, 1.0) * (1 - _ENTRY_PROBABILITY)
+    return {word: 1 - probability for word, probability in absence.items() if any(map(str.isalnum, word))}
 
 
 def _list_candidates(evidence: Evidence, pipeline: TextPipeline) -> Iterator[_Candidate]:

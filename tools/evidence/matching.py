@@ -8,19 +8,16 @@ from itertools import groupby, islice
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.grammar.rules import escape_terminal, unescape_terminal
+from hierogram.samplers.grammar.rules import Span, escape_terminal, unescape_terminal
 from hierogram.storage.browsing.similar_pairs import SimilarPair
 
 MAX_MATCHES = 5
 """Maximum number of matches of a side in a sentence."""
 
-Span = tuple[int, int]
-"""Half-open range of word positions, `(start, stop)`, from 0."""
-
 
 @dataclass(frozen=True, slots=True)
 class SideMatch:
-    """Match of a side in a sentence: the spans of its words and of its gaps.
+    """Match of a side in a sentence: the spans of its runs of words and of its gaps.
 
     A gap at the start or end of the side extends to the start or end of the sentence. Adjacent gaps share one span,
     which has at least one word for each gap.
@@ -37,7 +34,7 @@ class SideMatch:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Side as `chunks` of words, with the number of gaps before each chunk and after the last chunk."""
+    """Runs of words of a side, and the number of gaps before each run and after the last run."""
 
     chunks: tuple[tuple[str, ...], ...]
     gaps: tuple[int, ...]
@@ -48,7 +45,7 @@ class Pattern:
         return sum(map(len, self.chunks))
 
     @property
-    def plain(self) -> bool:
+    def is_contiguous(self) -> bool:
         """True if the side has no gap."""
         return not any(self.gaps)
 
@@ -97,6 +94,7 @@ class MatchedSentence:
     def _placements(
         self, pattern: Pattern, starts: list[list[int]], number: int, after: int
     ) -> Iterator[tuple[int, ...]]:
+        """Yield start positions for the chunks from index `number`, all from position `after`."""
         if number == len(starts):
             if len(self.words) - after >= pattern.gaps[-1]:
                 yield ()
@@ -109,6 +107,7 @@ class MatchedSentence:
 
 _MAX_NGRAM = 4
 _MAX_PATTERNS = 15
+"""Maximum number of patterns with inner gaps that pairs may cover."""
 _SCALE = 1_000
 """Scale of integer weights, which make equal sums compare equal."""
 
@@ -122,7 +121,8 @@ class CoveringPair(SimilarPair):
 
 
 class _CoverageUnits:
-    # Units are n-grams at each position, and patterns with inner gaps.
+    """Units of a sentence that pairs cover: n-grams at each position, then patterns with inner gaps."""
+
     def __init__(self, words: Sequence[str], weights: Mapping[str, float], patterns: Sequence[Pattern]) -> None:
         self.spans = [
             (first, first + size) for size in range(1, _MAX_NGRAM + 1) for first in range(len(words) - size + 1)
@@ -138,6 +138,7 @@ class _CoverageUnits:
         self.weights = np.array([sum(round(_SCALE * weights[word]) for word in unit) for unit in unit_words], np.int64)
 
     def find_units(self, source: str) -> list[int]:
+        """Return the indices of the units that occur in a source side."""
         words = source.split(" ")
         unit_ids: set[int] = set()
         for first in range(len(words)):
@@ -169,6 +170,7 @@ class _CoverageUnits:
 
 
 def _compile_pattern(pattern: Pattern) -> re.Pattern[str]:
+    """Return the regular expression of a pattern in a sentence with a space before and after each word."""
     pieces = [re.escape(" ".join(chunk)) for chunk in pattern.chunks]
     gaps = [rf" (?:[^ ]+ ){{{number},}}" for number in pattern.gaps[1:-1]]
     return re.compile(" " + "".join(piece + gap for piece, gap in zip(pieces, [*gaps, " "], strict=True)))

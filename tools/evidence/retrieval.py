@@ -32,14 +32,16 @@ if TYPE_CHECKING:
 
 MAX_WORDS = 200
 _MIN_CANDIDATES = 200
+"""Minimum number of similar pairs from which pairs are chosen."""
 _SIDES_PER_POSITION = 2
+"""Number of selected sides that cover each word, with and without gaps each."""
 _GAPS = (nonterminal(1), nonterminal(2))
 _Pair = TypeVar("_Pair", bound=SimilarPair)
 
 
 @dataclass(frozen=True, slots=True)
 class MatchedRule:
-    """Rule whose source side matches the sentence, with up to `matching.MAX_MATCHES` matches."""
+    """Rule in store notation, with its 1 to `matching.MAX_MATCHES` matches in the sentence."""
 
     source: str
     target: str
@@ -80,7 +82,7 @@ def evidence(
 
 
 def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOptions) -> Evidence:
-    """Return the evidence for a sentence, like `evidence`, within a transaction."""
+    """Return the evidence for a sentence, see `evidence`, from the store that `transaction` reads."""
     words = _tokenize_sentence(transaction, text, options.tokenized)
     found_words = known_words(transaction.connection, [*words, *(word.lower() for word in words)])[SOURCE]
     # Convert words to lowercase if only the lowercase form is known, such as the first word of a sentence.
@@ -156,7 +158,9 @@ def _tokenize_sentence(transaction: ReadTransaction, text: str, tokenized: bool)
 
 
 @dataclass(frozen=True, slots=True)
-class _Match:
+class _MatchedSide:
+    """Source side of rules, in rule notation, with its matches in the sentence, at least one."""
+
     side: str
     uses: float
     """Expected uses of all rules with this source side."""
@@ -164,26 +168,29 @@ class _Match:
     matches: list[SideMatch]
 
 
-def _match_sides(sentence: MatchedSentence, sides: Mapping[str, float]) -> list[_Match]:
+def _match_sides(sentence: MatchedSentence, sides: Mapping[str, float]) -> list[_MatchedSide]:
+    """Return the sides that match the sentence. `sides` maps sides to the expected uses of their rules."""
     return [
-        _Match(side, uses, pattern, matches)
+        _MatchedSide(side, uses, pattern, matches)
         for side, uses in sides.items()
         if (pattern := sentence.pattern(side)) and (matches := sentence.matches(pattern))
     ]
 
 
-def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], source_words: Iterable[str]) -> list[_Match]:
+def _select_sides(
+    sentence: MatchedSentence, matched: Sequence[_MatchedSide], source_words: Iterable[str]
+) -> list[_MatchedSide]:
     """Select a few long and frequent sides with and without gaps for each word, in sentence order."""
     ranked = sorted(matched, key=lambda match: (-match.pattern.length, -match.uses, match.side))
     covered: Counter[tuple[bool, int]] = Counter()
-    chosen: list[_Match] = []
+    chosen: list[_MatchedSide] = []
     for match in ranked:
-        plain = match.pattern.plain
+        is_contiguous = match.pattern.is_contiguous
         positions = {position for side_match in match.matches for position in side_match.covered}
-        if any(covered[plain, position] < _SIDES_PER_POSITION for position in positions):
-            covered.update((plain, position) for position in positions)
+        if any(covered[is_contiguous, position] < _SIDES_PER_POSITION for position in positions):
+            covered.update((is_contiguous, position) for position in positions)
             chosen.append(match)
-    # For words without a selected side with gaps, add the sides that consist of this word and gaps.
+    # Add the single words. For words without a selected side with gaps, also add the word with gaps.
     uncovered = {word for position, word in enumerate(sentence.words) if not covered[False, position]}
     for word in source_words:
         symbol = escape_terminal(word)
@@ -192,12 +199,12 @@ def _select_sides(sentence: MatchedSentence, matched: Sequence[_Match], source_w
             sides += [f"{_GAPS[0]} {symbol}", f"{symbol} {_GAPS[0]}", f"{_GAPS[0]} {symbol} {_GAPS[1]}"]
         chosen += _match_sides(sentence, dict.fromkeys(sides, 0))
     return sorted(
-        chosen, key=lambda match: (match.matches[0].words[0][0], not match.pattern.plain, match.pattern.length)
+        chosen, key=lambda match: (match.matches[0].words[0][0], not match.pattern.is_contiguous, match.pattern.length)
     )
 
 
 def _matching_entries(sentence: MatchedSentence, entries: Iterable[SimilarPair]) -> list[SimilarPair]:
-    # The entries are distinct, and in the order of the sentence.
+    """Return the distinct dictionary entries whose source side occurs in the sentence, in its order."""
     found: dict[tuple[int, int, str, str], SimilarPair] = {}
     for pair in entries:
         words = tuple(pair.source.split(" "))
@@ -207,6 +214,7 @@ def _matching_entries(sentence: MatchedSentence, entries: Iterable[SimilarPair])
 
 
 GAP = "…"
+"""Displayed gap of a rule."""
 MIN_PROBABILITY, MIN_USES = 0.1, 1.0
 """Minimum probability of a glossary entry given its source, and minimum uses for multi-symbol sources."""
 

@@ -58,7 +58,9 @@ _MAX_BYTES = 1 << 22
 
 _METHODS = dict.fromkeys(("/translate", "/suggest", "/detect"), "POST")
 _METHODS |= dict.fromkeys(("/languages", "/frontend/settings", "/health"), "GET")
+"""HTTP method of each path."""
 AUTO = "auto"
+"""Source language of a request that detects the language of each text."""
 _CORS = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Headers": "Authorization, Content-Type",
@@ -69,6 +71,7 @@ _CORS = {
 _log = logging.getLogger(__name__)
 
 Parameters = Mapping[str, Any]
+"""Parameters of a request, from its query and body."""
 
 
 def is_libretranslate(scope: Scope) -> bool:
@@ -92,6 +95,7 @@ def _refusal(text: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> ProblemE
 
 
 async def _read_parameters(request: Request) -> Parameters:
+    """Return the parameters in the query and in the body, a form or JSON, which takes precedence."""
     parameters: dict[str, Any] = dict(parse_qsl(str(request.url.query), keep_blank_values=True, max_num_fields=100))
     content = await read_body(request, _MAX_BYTES)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -121,6 +125,7 @@ def _normalize_line_ends(text: str) -> str:
 
 
 def _required_text(parameters: Parameters, name: str) -> str:
+    """Return a text parameter. Raises `ProblemError` if it is missing, empty, invalid or too long."""
     value = parameters.get(name)
     if not value:
         raise _refusal(f"Invalid request: missing {name} parameter")
@@ -142,6 +147,8 @@ def _bearer_key(request: Request) -> str:
 
 @dataclass(frozen=True)
 class _RequestHandlers:
+    """Handlers of all paths, and the checks before them. All raise `ProblemError`."""
+
     translator: StoreTranslator
     sessions: Sessions
     rate_limiter: RateLimiter
@@ -155,6 +162,7 @@ class _RequestHandlers:
                 raise limited
 
     def check_key(self, request: Request, parameters: Parameters) -> None:
+        """Check the rate limit, and the key if one is required."""
         key = parameters.get("api_key") or _bearer_key(request)
         is_valid = isinstance(key, str) and self.sessions.is_token(key)
         self.check_rate(request, AUTHENTICATED if is_valid else ANONYMOUS)
@@ -177,6 +185,7 @@ class _RequestHandlers:
         return languages[0], languages[1]
 
     def check_languages(self, source: str, target: str) -> None:
+        """Check that the store translates from `source` to `target`. Regions are ignored."""
         known = [*map(base_language, self.languages())]
         for code in (source, target):
             if base_language(code) not in known:
@@ -239,6 +248,7 @@ class _RequestHandlers:
         return JSONResponse(await self.threads.translations.run(work, request))
 
     def _detections(self, text: str) -> list[dict[str, Any]]:
+        """Return the languages of the store with their confidence in percent, likeliest first."""
         self.languages()
         return [{"confidence": round(100 * p, 1), "language": code} for code, p in self.translator.detect(text)]
 

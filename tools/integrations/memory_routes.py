@@ -41,7 +41,7 @@ def _check_date(time: str) -> str:
 
 
 def memory_routes(service: Service, downloads: Downloads) -> APIRouter:
-    """Return the routes of the translation memory."""
+    """Return the routes of the translation memory. Exports run in the threads of `downloads`."""
     router = APIRouter(tags=["memory"])
 
     @router.get("/tmserver/languages/", responses={409: _PROBLEMS[409]})

@@ -29,10 +29,11 @@ _UNKNOWN = -10_000
 """Symbol of a word that does not occur in stored pairs, because the pairs of its rules were withdrawn."""
 
 
-class Column(NamedTuple):
-    """Concatenated words of sentences, symbols of rules, or link positions, and the start of each."""
+class Concatenation(NamedTuple):
+    """Concatenated rows: words of n sentences, symbols of rule sides, or positions of links."""
 
-    words: NDArray[np.int32]
+    values: NDArray[np.int32]
+    # int64[n+1]: index of the first value of each row, and the number of values.
     first: NDArray[np.int64]
 
 
@@ -69,14 +70,15 @@ class LearnedCounts:
         self._rule_ids = np.lexsort((keys[:, 1], keys[:, 0])).astype(np.int32)
         self._keys = _sortable(keys[self._rule_ids])
         self.rules = self._known_rules(
-            _join_columns(source_parts), _join_columns(target_parts), *map(np.concatenate, number_parts)
+            _join_concatenations(source_parts), _join_concatenations(target_parts), *map(np.concatenate, number_parts)
         )
 
     def _read_pairs(self, store: Store, report: Phases) -> Lexicon:
+        """Count words and links of all pairs. Sets `words`, `token_ids`, `examples` and `last_pair`."""
         total = store.count_pairs()
         random = np.random.default_rng(self.settings.seed)
-        columns: tuple[list[Column], ...] = ([], [])
-        link_columns: tuple[list[Column], ...] = ([], [])
+        columns: tuple[list[Concatenation], ...] = ([], [])
+        link_columns: tuple[list[Concatenation], ...] = ([], [])
         done = 0
         while rows := store.pairs(self.last_pair, _PAIRS_PER_READ):
             for row in rows:
@@ -89,17 +91,17 @@ class LearnedCounts:
             for k, (numbers, texts) in enumerate(zip(self.words, texts_by_side, strict=True)):
                 word_ids = [[numbers.setdefault(word, len(numbers)) for word in text.split(" ")] for text in texts]
                 columns[k].append(_concatenate_sides(word_ids))
-                link_columns[k].append(Column(positions[k].astype(np.int32), first))
+                link_columns[k].append(Concatenation(positions[k].astype(np.int32), first))
             self.last_pair = rows[-1].id
             report("reading pairs", done, total)
         sizes = len(self.words[0]), len(self.words[1])
-        source, target = map(_join_columns, columns)
-        self.token_ids = source.words, target.words
+        source, target = map(_join_concatenations, columns)
+        self.token_ids = source.values, target.values
         ends = [
-            link.words + np.repeat(side.first[:-1], np.diff(link.first))
-            for side, link in zip((source, target), map(_join_columns, link_columns), strict=True)
+            link.values + np.repeat(side.first[:-1], np.diff(link.first))
+            for side, link in zip((source, target), map(_join_concatenations, link_columns), strict=True)
         ]
-        codes = source.words[ends[0]].astype(np.int64) << 32 | target.words[ends[1]]
+        codes = source.values[ends[0]].astype(np.int64) << 32 | target.values[ends[1]]
         links, times = np.unique(codes, return_counts=True)
         linked_ids = links >> 32, links & 0xFFFFFFFF
 
@@ -115,14 +117,15 @@ class LearnedCounts:
         counts = LinkCounts(first, linked_ids[1].astype(np.int32), times.astype(np.int32))
         return Lexicon((count_side(0), count_side(1)), counts, neighbors)
 
-    def _word_ids(self, side: int, texts: Iterable[Sequence[str]]) -> Column:
-        """Return the numbers of the words of sentences, or -1 for unknown words."""
+    def _word_ids(self, side: int, texts: Iterable[Sequence[str]]) -> Concatenation:
+        """Return the word numbers of sentences on side 0 or 1, -1 for unknown words."""
         return _concatenate_sides([[self.words[side].get(word, -1) for word in words] for words in texts])
 
     def _known_rules(
-        self, source: Column, target: Column, lengths: NDArray[np.int32], scopes: NDArray[np.int32],
+        self, source: Concatenation, target: Concatenation, lengths: NDArray[np.int32], scopes: NDArray[np.int32],
         uses: NDArray[np.int64],
     ) -> KnownRules:  # fmt: skip
+        """Return R rules with their sides, lengths int32[R], scopes int32[R] and uses int64[R]."""
         number = len(uses)
         # Index rules by their rarest word, which has the lowest code: count, side and number.
         max_count = np.int64(1) << 62
@@ -157,24 +160,26 @@ class LearnedCounts:
         )  # fmt: skip
 
     def load_pairs(self, rows: Sequence[PairRow]) -> PairsToScore:
-        """Return stored pairs with their own contributions to the counts."""
+        """Return stored pairs with their contributions to the counts, which scores subtract."""
         source = self._word_ids(0, (row.source.split(" ") for row in rows))
         target = self._word_ids(1, (row.target.split(" ") for row in rows))
         linked, linked_to, first = parse_alignments(valid_alignments(rows))
-        rule, uses, rule_first = self._own_rules(rows)
+        rules, uses, rule_first = self._derivation_rules(rows)
         return PairsToScore(
-            *source, *target, *source, *target, linked.astype(np.int32), linked_to.astype(np.int32), first, rule, uses,
+            *source, *target, *source, *target, linked.astype(np.int32), linked_to.astype(np.int32), first, rules, uses,
             rule_first,
         )  # fmt: skip
 
     def load_texts(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> PairsToScore:
-        """Encode pairs that are not in the store for scoring."""
+        """Return pairs of (source words, target words) that are not in the store."""
         source, target = (self._word_ids(side, (sides[side] for sides in texts)) for side in (0, 1))
         empty, first = np.zeros(0, np.int32), np.zeros(len(texts) + 1, np.int64)
         return PairsToScore(*source, *target, empty, first, empty, first, empty, empty, first, empty, empty, first)
 
-    def _own_rules(self, rows: Sequence[PairRow]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-        """Return rule numbers and uses, and the start of each pair. Damaged derivations have no rules."""
+    def _derivation_rules(
+        self, rows: Sequence[PairRow]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+        """Return rule numbers (-1: deleted), uses, and the start of each pair. Skips damaged derivations."""
         undamaged, (loaded, state, *_) = load_undamaged([row for row in rows if row.current is not None], self.settings)
         occurrences = loaded.occurrences(state)
         sound_ids = {row.id for row in undamaged}
@@ -196,7 +201,7 @@ def _sortable(keys: NDArray[np.uint64]) -> NDArray[np.bytes_]:
     return keys.astype(">u8", order="C").view("S16")[:, 0]
 
 
-def _symbols(texts: Sequence[str], numbers: dict[str, int]) -> Column:
+def _symbols(texts: Sequence[str], numbers: dict[str, int]) -> Concatenation:
     """Return symbols of rule sides: word numbers, `_UNKNOWN`, and -k for nonterminal k. Extends `numbers`."""
     sides = [text.split(" ") for text in texts]
     for token in {token for side in sides for token in side} - numbers.keys():
@@ -205,16 +210,16 @@ def _symbols(texts: Sequence[str], numbers: dict[str, int]) -> Column:
     return _concatenate_sides([[numbers[token] for token in side] for side in sides])
 
 
-def _concatenate_sides(sides: list[list[int]]) -> Column:
+def _concatenate_sides(sides: list[list[int]]) -> Concatenation:
     first = np.zeros(len(sides) + 1, np.int64)
     np.cumsum([len(side) for side in sides], out=first[1:])
-    return Column(np.array([word for side in sides for word in side], np.int32), first)
+    return Concatenation(np.array([word for side in sides for word in side], np.int32), first)
 
 
-def _join_columns(columns: Sequence[Column]) -> Column:
+def _join_concatenations(columns: Sequence[Concatenation]) -> Concatenation:
     sizes = np.concatenate([np.zeros(0, np.int64), *(np.diff(column.first) for column in columns)])
-    words = np.concatenate([np.zeros(0, np.int32), *(column.words for column in columns)])
-    return Column(words, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
+    values = np.concatenate([np.zeros(0, np.int32), *(column.values for column in columns)])
+    return Concatenation(values, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
 
 
 def iterate_rows(store: Store, after: int = 0) -> Iterator[PairRow]:

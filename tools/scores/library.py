@@ -23,7 +23,7 @@ _SCORERS: WeakKeyDictionary[GrammarStore, Scorer] = WeakKeyDictionary()
 
 
 class ScoredPair(NamedTuple):
-    """Score of a pair, or None with a `problem`, such as an empty side.
+    """Score of a pair of tokenized sides, or None with a `problem`, such as an empty side.
 
     `number` is the pair's id in the store, or its position, from 1, among the given pairs.
     """
@@ -74,7 +74,7 @@ def score(
 
 
 def score_texts(scorer: Scorer, lines: Sequence[tuple[int, list[str], list[str]]]) -> list[ScoredPair]:
-    """Score sentence pairs that are not stored. Pairs with an empty or too long side get a problem."""
+    """Score pairs that are not stored. Pairs with an empty or too long side get a problem."""
     problems = []
     for _, source, target in lines:
         too_long = max(len(source), len(target)) > MAX_WORDS
@@ -89,12 +89,13 @@ def score_texts(scorer: Scorer, lines: Sequence[tuple[int, list[str], list[str]]
 
 
 def kept_scores(store: GrammarStore, ids: int | Iterable[int] | None = None, after: int = 0) -> Iterator[ScoredPair]:
-    """Yield scores of the pairs `ids`, or of pairs above `after`. Pairs without a score are omitted.
+    """Yield stored scores of the pairs `ids`, or of pairs above `after`. Omits pairs without a score.
 
     Raises `InputError` if a pair of `ids` does not exist.
     """
     chosen = None if ids is None else list_ids(ids)
     if chosen is not None:
+        # Check that the pairs exist.
         rows_by_id(store.store, chosen)
     while scores := store.store.scores(after) if chosen is None else store.store.scores_by_id(chosen):
         after = scores[-1].pair_id

@@ -25,6 +25,8 @@ _POLL_SECONDS = 1.0
 
 
 class _Throttle:
+    """Limit of the CPU time of this thread between calls of `pause`."""
+
     def __init__(self, cpu_share: float, stop: StopFlag, beat: Heartbeat) -> None:
         self._cpu_share, self._stop, self._beat = cpu_share, stop, beat
         self._resumed_at = time.thread_time()
@@ -55,7 +57,7 @@ class ScoringLoop(Loop):
         self._store, self._options, self._log = store, options, log
 
     def run(self, stop: StopFlag, beat: Heartbeat) -> None:
-        """Run until `stop` is set; see `Loop.run`."""
+        """Score due pairs whenever the store has changed, until `stop` is set; see `Loop.run`."""
         options = self._options()
         is_synchronous = self._store.settings().grammar == SYNCHRONOUS
         scored_position, next_run = -1, 0.0

@@ -24,15 +24,18 @@ from hierogram.storage.store import Store
 from hierogram.tools.scores.learned_counts import LearnedCounts
 
 _NUMBERS_PENALTY = 4.0
+"""Penalty of a pair whose sides have different numbers, in units of doubt."""
 _COPIED_PENALTY = 4.0
+"""Penalty of a pair whose words are all copied, in units of doubt."""
 _MIN_DEVIATION = 0.05
+"""Minimum deviation in `ScoreBaseline`, for stores in which all pairs have nearly the same score."""
 _DEVIATION_PER_MAD = 1.4826
 """Standard deviation of a normal distribution in units of its median absolute deviation."""
 _NO_DIGITS = re.compile(r"\D+")
 
 
 class ScoreBaseline(NamedTuple):
-    """Median and deviation of evidence and log-probability over a sample of pairs."""
+    """(median, deviation) of evidence and of log-probability per token over a sample of pairs."""
 
     evidence: tuple[float, float]
     log_probability: tuple[float, float]
@@ -41,18 +44,18 @@ class ScoreBaseline(NamedTuple):
 def make_baseline(evidence: Sequence[float], log_probability: Sequence[float]) -> ScoreBaseline:
     """Return the medians and deviations of scores, which are robust against outliers."""
 
-    def typical(values: Sequence[float]) -> tuple[float, float]:
+    def median_and_deviation(values: Sequence[float]) -> tuple[float, float]:
         median = float(np.median(values))
         deviation = _DEVIATION_PER_MAD * float(np.median(np.abs(np.array(values) - median)))
         return median, max(deviation, _MIN_DEVIATION)
 
-    return ScoreBaseline(typical(evidence), typical(log_probability))
+    return ScoreBaseline(median_and_deviation(evidence), median_and_deviation(log_probability))
 
 
 def doubt(
     baseline: ScoreBaseline, evidence: float, log_probability: float, source: Sequence[str], target: Sequence[str]
 ) -> float:
-    """Return the doubt of a pair: its larger deviation below the medians, plus penalties for noise.
+    """Return the larger deviation of a pair below the medians, in deviations, plus penalties for noise.
 
     Different numbers on the two sides, and words copied from one side to the other, are penalized.
     """
@@ -79,14 +82,20 @@ _MIN_TRAINING_WORDS = 5
 _MAX_TRAINING_WORDS = 100_000
 """Maximum number of training words per class, selected at even intervals."""
 
-Classifier = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]
-"""Classifier: mean and deviation of the features, weights, and prior log-odds of the training data."""
+
+class Classifier(NamedTuple):
+    """Mean and deviation of the features of one side, weights, and prior log-odds, as in `Classifiers`."""
+
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    prior: float
 
 
 def train(
     original: NDArray[np.float64], replaced: NDArray[np.float64], report: Callable[[], object] = lambda: None
 ) -> Classifier | None:
-    """Train a logistic classifier of replaced words on features of words. Returns None for too few words."""
+    """Train a classifier of replaced words on features, float64[words, FEATURES]. None for too few words."""
     if min(len(original), len(replaced)) < _MIN_TRAINING_WORDS:
         return None
     original, replaced = (rows[:: 1 + len(rows) // _MAX_TRAINING_WORDS] for rows in (original, replaced))
@@ -109,12 +118,12 @@ def train(
         weights += step
         if np.abs(step).max() < 1e-6:
             break
-    return mean, deviation, weights, float(np.log(len(replaced) / len(original)))
+    return Classifier(mean, deviation, weights, float(np.log(len(replaced) / len(original))))
 
 
 def stack_classifiers(classifiers: tuple[Classifier | None, Classifier | None]) -> Classifiers:
     """Stack the classifiers of both sides into arrays. The prior is NaN for an untrained side."""
-    untrained = np.zeros(FEATURES), np.ones(FEATURES), np.zeros(kernels.EXPANDED), np.nan
+    untrained = Classifier(np.zeros(FEATURES), np.ones(FEATURES), np.zeros(kernels.EXPANDED), np.nan)
     return Classifiers(*map(np.array, zip(*(classifier or untrained for classifier in classifiers), strict=True)))
 
 
@@ -163,7 +172,7 @@ def batches(rows: Sequence[PairRow], limit: int) -> Iterator[list[PairRow]]:
 
 
 class StoredScore(NamedTuple):
-    """Score of a stored pair, and the mean log-probability of its derivation's rules, if any."""
+    """Score of a stored pair, and the mean natural log-probability of its derivation's rules, if any."""
 
     score: PairScore
     derivation_log_probability: float | None
@@ -188,12 +197,12 @@ class Scorer:
         """Score stored pairs without each pair's own contributions: derivation, links and words."""
         pairs = self.learned.load_pairs(rows)
         scored = self._run_kernels(pairs)
-        derivations = _optional(scored.numbers[:, kernels.DERIVATION])
+        derivations = _nan_to_none(scored.numbers[:, kernels.DERIVATION])
         texts = [(row.source.split(" "), row.target.split(" ")) for row in rows]
         return list(map(StoredScore, self._make_scores(pairs, scored, texts), derivations))
 
     def score(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[PairScore]:
-        """Return the scores of pairs that are not stored. Each side must have 1 to `MAX_WORDS` words."""
+        """Score pairs that are not stored. Each side must have 1 to `MAX_WORDS` words."""
         pairs = self.learned.load_texts(texts)
         return self._make_scores(pairs, self._run_kernels(pairs), texts)
 
@@ -201,12 +210,13 @@ class Scorer:
         """Return the mean log-probability of each derivation's rules, without the pair's own counts, or None."""
         log_probabilities = np.empty(len(rows))
         pairs = self.learned.load_pairs(rows)
-        capacities, scratch = self._take_scratch(pairs)
+        capacities, scratch = self._borrow_scratch(pairs)
         kernels.weigh_derivations(pairs, self.learned.rules, scratch, log_probabilities)
         self._free_scratches.append((capacities, scratch))
-        return _optional(log_probabilities)
+        return _nan_to_none(log_probabilities)
 
-    def _take_scratch(self, pairs: PairsToScore) -> tuple[ScorerCapacities, ScorerScratch]:
+    def _borrow_scratch(self, pairs: PairsToScore) -> tuple[ScorerCapacities, ScorerScratch]:
+        """Remove scratch memory from `_free_scratches`, or allocate it. Callers append it after use."""
         firsts = pairs.source_first, pairs.target_first, pairs.own_source_first, pairs.own_target_first
         longest = max(int(np.diff(first).max(initial=1)) for first in firsts)
         links = int(np.diff(pairs.link_first).max(initial=1))
@@ -229,7 +239,7 @@ class Scorer:
         links = int((np.diff(pairs.source_first) * np.diff(pairs.target_first)).sum())
         numbers, misfits = np.empty((number, kernels.RESULT_SIZE)), np.empty((number, 2, 2))
         scored = ScoreResults(numbers, misfits, np.empty((links, 2), np.int32), np.empty(links))
-        capacities, scratch = self._take_scratch(pairs)
+        capacities, scratch = self._borrow_scratch(pairs)
         model = self.learned.rules, self.learned.lexicon, self._classifiers, EXACT_WORD_PAIRS, _MIN_PROBABILITY
         done, written = 0, 0
         while True:
@@ -271,6 +281,7 @@ class Scorer:
         ]  # fmt: skip
 
     def _train_classifier(self, side: int, report: Phases) -> Classifier | None:
+        """Train the classifier of side 0 or 1 on the examples, with and without replaced words."""
         learned = self.learned
         random = np.random.default_rng([learned.settings.seed, side])
         original, corrupted = [], []
@@ -290,6 +301,7 @@ class Scorer:
         return train(np.concatenate([none, *original]), np.concatenate([none, *corrupted]), report_progress)
 
     def _features(self, pairs: PairsToScore, side: int) -> NDArray[np.float64]:
+        """Return the features of all words of a side, float64[words, FEATURES]."""
         features = np.empty((int((pairs.target_first if side else pairs.source_first)[-1]), FEATURES))
         longest = max(int(np.diff(firsts).max(initial=1)) for firsts in (pairs.source_first, pairs.target_first))
         facts = make_facts(longest, int(np.diff(pairs.link_first).max(initial=1)))
@@ -297,12 +309,12 @@ class Scorer:
         return features
 
 
-def _optional(values: NDArray[np.float64]) -> list[float | None]:
+def _nan_to_none(values: NDArray[np.float64]) -> list[float | None]:
     return [None if math.isnan(value) else value for value in values.tolist()]
 
 
-def _misfit(position: float, odds: float) -> Misfit | None:
-    return None if math.isnan(odds) else Misfit(int(position), odds)
+def _misfit(position: float, log_odds: float) -> Misfit | None:
+    return None if math.isnan(log_odds) else Misfit(int(position), log_odds)
 
 
 _MIN_CHANGE = 0.5
@@ -310,7 +322,7 @@ _MIN_CHANGE = 0.5
 
 
 def save_scores(store: Store, scorer: Scorer, rows: Sequence[PairRow], scores: Sequence[StoredScore]) -> None:
-    """Write scores of stored pairs to the store."""
+    """Write the scores of the pairs `rows` to the store, with the position of the scorer's counts."""
     state = scorer.learned.position, now()
     store.save_scores([ScoreRow(row.id, *state, *score) for row, score in zip(rows, scores, strict=True)])
 

@@ -49,16 +49,17 @@ if TYPE_CHECKING:
 
 FloatArray = NDArray[np.float64]
 
-_CELLS_BITS = 22
-"""Binary logarithm of the size of the table of approximate counts."""
+_TABLE_BITS = 22
+"""Binary logarithm of the size of the table of approximate counts, indexed by first bits of hashes."""
 _MAX_PENDING = 1 << 20
+"""Maximum number of rows that wait to be merged."""
 
 
 class HashCounter:
     """Exact counts of hashes. Each hash has a description of `width` integers from its first occurrence."""
 
-    def __init__(self, width: int, max_pending: int = _MAX_PENDING) -> None:
-        self._width, self._max_pending = width, max_pending
+    def __init__(self, width: int) -> None:
+        self._width, self._max_pending = width, _MAX_PENDING
         self._pending: list[tuple[HashArray, IntArray, IntArray]] = []
 
     def add(self, hashes: HashArray, counts: IntArray, descriptions: IntArray) -> None:
@@ -70,7 +71,7 @@ class HashCounter:
             self._max_pending = max(self._max_pending, 2 * len(self.result()[0]))
 
     def result(self) -> tuple[HashArray, IntArray, IntArray]:
-        """Return the hashes in ascending order, their counts, int64[n, k], and their descriptions."""
+        """Return the distinct hashes in ascending order, their summed counts, int64[n, k], and descriptions."""
         if not self._pending:
             return np.zeros(0, np.uint64), np.zeros((0, 1), np.int64), np.zeros((0, self._width), np.int64)
         columns = [np.concatenate(column) for column in zip(*self._pending, strict=True)]
@@ -92,9 +93,9 @@ def _find_positions(sorted_hashes: HashArray, hashes: HashArray) -> IntArray:
 class TermCandidates(NamedTuple):
     """Phrases and their most frequent renderings, as columns of n rows.
 
-    `sources` and `targets` are hashes. `source_words` and `target_words` are int64[n, max_length], padded with -1.
-    `both` is the number of pairs with the phrase and this rendering, `with_source` with the phrase, and `with_target`
-    with the target phrase, linked or not.
+    `sources` and `targets` are hashes of the phrases. `source_words` and `target_words` are their word ids,
+    int64[n, max_length], padded with -1. `both` is the number of pairs with the phrase and this rendering,
+    `with_source` with the phrase, and `with_target` with the target phrase, linked or not.
     """
 
     sources: HashArray
@@ -114,18 +115,24 @@ NextPass = Callable[[], Iterable[TermPairs]]
 """Function that starts a new pass over all pairs, in blocks."""
 
 
-def _count_candidates(
-    next_pass: NextPass, cells: NDArray[np.uint32], words: Vocabularies, options: TermOptions
-) -> TermCandidates:
-    """Count phrases with their renderings, and the pairs that contain either side (passes 2 and 3).
+class _LinkedPhrases(NamedTuple):
+    """Indices of source phrases and of their renderings, and a hash of each phrase with its rendering."""
 
-    `cells` contains approximate counts of hashes by their first bits. Collisions only make a count too high.
-    """
+    phrases: IntArray
+    renderings: IntArray
+    hashes: HashArray
+
+
+def _count_candidates(
+    next_pass: NextPass, approximate_counts: NDArray[np.uint32], words: Vocabularies, options: TermOptions
+) -> TermCandidates:
+    """Count frequent phrases with their renderings exactly (pass 2), and pick renderings (pass 3)."""
     counter = HashCounter(2 + 2 * options.max_words)
     for pairs in next_pass():
-        source, target, *columns = _candidate_phrases(pairs, words, options)
-        frequent = cells[columns[-1] >> np.uint64(64 - _CELLS_BITS)] >= options.min_count
-        phrases, renderings, hashes = (column[frequent] for column in columns)
+        source, target = make_sides(pairs, words, options.max_words)
+        found = _find_candidates(source, target, options)
+        frequent = approximate_counts[found.hashes >> np.uint64(64 - _TABLE_BITS)] >= options.min_count
+        phrases, renderings, hashes = (column[frequent] for column in found)
         sides = np.stack((source.hashes[phrases], target.hashes[renderings])).view(np.int64).T
         source_words = source.rows(words[0].folded[source.words], phrases)
         target_words = target.rows(words[1].folded[target.words], renderings)
@@ -136,11 +143,8 @@ def _count_candidates(
     return _pick_renderings(next_pass, hashes[frequent], descriptions[frequent], words, options)
 
 
-def _candidate_phrases(
-    pairs: TermPairs, words: Vocabularies, options: TermOptions
-) -> tuple[SidePhrases, SidePhrases, IntArray, IntArray, HashArray]:
-    """Return both sides, and the distinct phrases of each pair with their renderings and hashes."""
-    source, target = make_sides(pairs, words, options.max_words)
+def _find_candidates(source: SidePhrases, target: SidePhrases, options: TermOptions) -> _LinkedPhrases:
+    """Return the phrases of a block that may be terms, with their renderings, once per pair."""
     phrases = np.flatnonzero(source.allowed)
     begins = source.begins(phrases)
     linked = source.high >= source.low
@@ -152,10 +156,11 @@ def _candidate_phrases(
     pair, hashes = source.pair[source.begins(phrases)], pair_hashes(source.hashes[phrases], target.hashes[renderings])
     order = np.lexsort((hashes, pair))
     first = np.sort(order[_differs_from_previous(pair[order], hashes[order])])
-    return source, target, phrases[first], renderings[first], hashes[first]
+    return _LinkedPhrases(phrases[first], renderings[first], hashes[first])
 
 
 def _differs_from_previous(*columns: IntArray | HashArray) -> BoolArray:
+    """Return True for rows that differ from the previous row in a column, and for the first row."""
     new = np.ones(len(columns[0]), np.bool_)
     new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return new
@@ -192,7 +197,7 @@ def _pick_renderings(
 
 
 def _count_pairs(counts: IntArray, side: SidePhrases, phrases: IntArray, rows: IntArray) -> None:
-    """Add to each row of `counts` the number of pairs with one of its phrases. Ignores negative rows."""
+    """Count in `counts[row]` the pairs with a phrase of each row. Ignores negative rows."""
     size, found = len(side.words), rows >= 0
     np.add.at(counts, np.unique(rows[found] * size + side.pair[side.begins(phrases[found])]) // size, 1)
 
@@ -200,8 +205,13 @@ def _count_pairs(counts: IntArray, side: SidePhrases, phrases: IntArray, rows: I
 _NESTED_SHARE = 0.8
 """A phrase is dropped if a longer term occurs in at least this share of its pairs."""
 
-Scores = tuple[FloatArray, FloatArray, FloatArray]
-"""Scores, log-likelihood ratios and cohesions of terms, float64[n] each."""
+
+class TermScores(NamedTuple):
+    """Scores, log-likelihood ratios and cohesions of n terms, float64[n] each."""
+
+    scores: FloatArray
+    ratios: FloatArray
+    cohesions: FloatArray
 
 
 def likelihood_ratio(both: IntArray, first: IntArray, second: IntArray, pairs: int) -> FloatArray:
@@ -218,7 +228,7 @@ def likelihood_ratio(both: IntArray, first: IntArray, second: IntArray, pairs: i
 
 def _rank_terms(
     candidates: TermCandidates, pairs: int, options: TermOptions, words: Vocabularies
-) -> tuple[TermCandidates, Scores]:
+) -> tuple[TermCandidates, TermScores]:
     """Return the best terms and their scores, highest score first."""
     candidates = candidates.select(
         (candidates.both >= options.min_count) & (candidates.both >= options.consistency * candidates.with_source)
@@ -231,7 +241,7 @@ def _rank_terms(
     )
     scores = ratios * np.maximum(cohesions, 0)
     order = np.lexsort((candidates.sources, -candidates.both, -scores))[: options.top]
-    return candidates.select(order), (scores[order], ratios[order], cohesions[order])
+    return candidates.select(order), TermScores(scores[order], ratios[order], cohesions[order])
 
 
 def _cohesion(words: IntArray, counts: IntArray, vocabulary: TermVocabulary) -> FloatArray:
@@ -285,12 +295,13 @@ def _subphrases(words: IntArray, vocabulary: TermVocabulary) -> tuple[HashArray,
 _MID_SENTENCE_WEIGHT = 1 << 20
 """Weight of the case of an occurrence within a sentence, against 1 at the beginning of a sentence."""
 _MAX_RENDERINGS = 6
+"""Maximum number of reported renderings of a term."""
 _EPOCH = date(1970, 1, 1)
 _LAST_DAY = 1 << 30
 
 
 class _Occurrences(NamedTuple):
-    """Occurrences of terms: indices of term, pair, phrase, and rendering (-1: none)."""
+    """Occurrences of terms: indices of term, pair, source phrase, and rendering (-1: none)."""
 
     term: IntArray
     pair: IntArray
@@ -302,7 +313,7 @@ class _Occurrences(NamedTuple):
 
 
 class _TermDetails:
-    """Collector of the reported details of terms, with up to `max_departures` departures per term."""
+    """Collector of details of terms. Call `add` for all blocks, then `make_terms`, then `departures`."""
 
     def __init__(self, terms: TermCandidates, words: Vocabularies, max_length: int, max_departures: int) -> None:
         self._terms, self._words, self._max_length = terms, words, max_length
@@ -348,6 +359,7 @@ class _TermDetails:
         return _Occurrences(terms, source.pair[source.begins(phrases)], phrases, renderings)
 
     def _count_forms(self, counter: HashCounter, terms: IntArray, side: SidePhrases, phrases: IntArray) -> None:
+        """Count case-sensitive forms by term. The second count weighs forms within sentences higher."""
         rows = side.rows(side.words, phrases)
         hashes = np.zeros(len(rows), np.uint64)
         for column in rows.T:
@@ -372,10 +384,10 @@ class _TermDetails:
             text = GAP.join(self._words[1].text(target.words[run]) for run in runs if len(run))
             self._departures.append((term, int(pairs.ids[pair]), text, *pairs.texts(pair, self._words)))
 
-    def make_terms(self, scores: Scores, names: Mapping[int, str]) -> list[Term]:
-        """Return the terms. `names` maps corpus ids to names."""
-        sources = _group_renderings(self._sources, self._words[0])
-        renderings = _group_renderings(self._renderings, self._words[1])
+    def make_terms(self, scores: TermScores, names: Mapping[int, str]) -> list[Term]:
+        """Return the terms with their scores. `names` maps corpus ids to names."""
+        sources = _group_forms(self._sources, self._words[0])
+        renderings = _group_forms(self._renderings, self._words[1])
         corpora: dict[int, dict[str, int]] = defaultdict(dict)
         for (term, corpus), number in sorted(self._corpora.items()):
             corpora[term][names[corpus]] = number
@@ -402,7 +414,7 @@ class _TermDetails:
         ]
 
 
-def _group_renderings(counter: HashCounter, vocabulary: TermVocabulary) -> dict[int, list[Rendering]]:
+def _group_forms(counter: HashCounter, vocabulary: TermVocabulary) -> dict[int, list[Rendering]]:
     """Return the phrases of each term, most frequent first, each in its most frequent mid-sentence case."""
     _, counts, descriptions = counter.result()
     cases: dict[int, dict[tuple[int, ...], list[tuple[int, int, str]]]] = defaultdict(lambda: defaultdict(list))
@@ -429,9 +441,9 @@ def terms(
 ) -> TermReport:
     """Find terms with consistent renderings, and up to `departures` pairs per term without the usual one.
 
-    Options are the fields of `TermOptions`. Pairs must be aligned, but rules are not required. Raises `UsageError` for
-    invalid options, `WrongKindError` if the pairs are not bilingual, `InputError` if the corpus does not exist, and
-    `NothingLearnedError` if no pair is aligned.
+    Texts in the report are tokens, see `TermReport.as_text`. Options are the fields of `TermOptions`. Pairs must be
+    aligned, but rules are not required. Raises `UsageError` for invalid options, `WrongKindError` if the pairs are not
+    bilingual, `InputError` if the corpus does not exist, and `NothingLearnedError` if no pair is aligned.
     """
     options = resolve_options(TermOptions, options, chosen)
     with store.store.snapshot() as snapshot, tempfile.TemporaryFile() as file:
@@ -444,7 +456,7 @@ def terms(
         source_counts, target_counts = (_word_counts(snapshot, side, view) for side in (SOURCE, TARGET))
         words = make_vocabulary(source_counts), make_vocabulary(target_counts)
         total = sum(snapshot.state().pairs().values())
-        cells, spool = np.zeros(1 << _CELLS_BITS, np.uint32), PairSpool(file)
+        approximate_counts, spool = np.zeros(1 << _TABLE_BITS, np.uint32), PairSpool(file)
         corpora = snapshot.corpus_ids()
         if options.corpus not in (None, *corpora):
             known = ", ".join(sorted(corpora)) or "none"
@@ -453,8 +465,8 @@ def terms(
         for block in snapshot.pair_blocks(corpus, TERM_COLUMNS):
             pairs = parse_block(_join_subwords(block, view), words)
             spool.add(pairs)
-            *_, hashes = _candidate_phrases(pairs, words, options)
-            np.add.at(cells, hashes >> np.uint64(64 - _CELLS_BITS), 1)
+            found = _find_candidates(*make_sides(pairs, words, options.max_words), options)
+            np.add.at(approximate_counts, found.hashes >> np.uint64(64 - _TABLE_BITS), 1)
             progress("reading", spool.pairs, total)
         if not spool.pairs:
             raise NothingLearnedError(store.url)
@@ -462,7 +474,7 @@ def terms(
         def next_pass(step: str = "counting") -> Iterator[TermPairs]:
             return spool.read(lambda done: progress(step, done, spool.pairs))
 
-        candidates = _count_candidates(next_pass, cells, words, options)
+        candidates = _count_candidates(next_pass, approximate_counts, words, options)
         best, scores = _rank_terms(candidates, spool.pairs, options, words)
         details = _TermDetails(best, words, options.max_words, departures)
         for pairs in next_pass("reporting"):
@@ -484,6 +496,7 @@ def _word_counts(snapshot: Snapshot, side: str, view: WordView) -> Sequence[tupl
 
 
 def _join_subwords(block: Block, view: WordView) -> Block:
+    """Return a block of `TERM_COLUMNS` with whole words, and links of whole words."""
     if not view.word_parts:
         return block
     number, (*leading, sources, targets, alignments) = block

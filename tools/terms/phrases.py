@@ -75,8 +75,8 @@ def make_vocabulary(counted: Sequence[tuple[str, int]]) -> TermVocabulary:
 class TermPairs(NamedTuple):
     """Block of word-aligned pairs, with the words of all pairs concatenated.
 
-    `ids`, `corpora` and `days` (since 1970) are int64[n]. `source_ends` and `target_ends`, int64[n], are the end
-    offsets of each pair. `source` and `target`, int64[words], are word ids. `source_links` and `target_links`,
+    `ids`, `corpora` and `days` (since 1970) are int64[n]. `source` and `target`, int64[words], are word ids.
+    `source_ends` and `target_ends`, int64[n], are the end offsets of each pair. `source_links` and `target_links`,
     int64[links], are offsets of linked words.
     """
 
@@ -105,15 +105,16 @@ def parse_block(block: Block, words: Vocabularies) -> TermPairs:
     ids, corpora, days, links = (
         np.array(texts.split(), np.int64) for texts in (*numbers, alignments.replace("-", " "))
     )
-    source_words, source_ends = _words(sources, words[0])
-    target_words, target_ends = _words(targets, words[1])
+    source_words, source_ends = _parse_words(sources, words[0])
+    target_words, target_ends = _parse_words(targets, words[1])
     per_pair = np.array([line.count("-") for line in alignments.split("\n")], np.int64)
     links[::2] += np.repeat(np.append(0, source_ends[:-1]), per_pair)
     links[1::2] += np.repeat(np.append(0, target_ends[:-1]), per_pair)
     return TermPairs(ids, corpora, days, source_words, target_words, source_ends, target_ends, links[::2], links[1::2])
 
 
-def _words(texts: str, words: TermVocabulary) -> tuple[IntArray, IntArray]:
+def _parse_words(texts: str, words: TermVocabulary) -> tuple[IntArray, IntArray]:
+    """Return the word ids of all lines, and the end offset of each line."""
     lines = [line.split(" ") for line in texts.split("\n")]
     ends = np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)))
     return np.fromiter(map(words.numbers.__getitem__, chain.from_iterable(lines)), np.int64, int(ends[-1])), ends
@@ -146,6 +147,7 @@ class PairSpool:
 
 
 _NO_LINK = 1 << 40
+"""Value of `low` for a word without links."""
 
 
 def extend_hashes(hashes: HashArray, values: HashArray) -> HashArray:
@@ -160,12 +162,13 @@ def pair_hashes(sources: HashArray, targets: HashArray) -> HashArray:
 
 @dataclass(frozen=True, slots=True)
 class SidePhrases:
-    """All phrases of one side of a block.
+    """All phrases of one side of a block, up to a maximum length.
 
-    The phrase of `length` words from the word `begin` has the index `(length - 1) * len(words) + begin`.
-    `pair` is the pair of each word, and `first` is True for the first word of a pair. The other arrays are indexed by
-    phrase: `hashes` ignore case. `allowed` is True if the phrase is within one pair and may be a term. `low` and `high`
-    are the first and last word of the other side linked to the phrase (`high` < `low` without links).
+    The phrase of `length` words from the word `begin` has the index `(length - 1) * len(words) + begin`. Words are
+    numbered over all pairs of the block. `words` contains word ids, `pair` the index of each word's pair, and `first`
+    is True for the first word of a pair. The other arrays are indexed by phrase: `hashes` ignore case. `allowed` is
+    True if the phrase is within one pair and may be a term. `low` and `high` are the first and last word of the other
+    side linked to the phrase (`high` < `low` without links).
     """
 
     words: IntArray
@@ -177,7 +180,7 @@ class SidePhrases:
     high: IntArray
 
     def begins(self, phrases: IntArray) -> IntArray:
-        """Return the first words of phrases."""
+        """Return the number of the first word of each phrase."""
         return phrases % len(self.words)
 
     def lengths(self, phrases: IntArray) -> IntArray:
@@ -204,6 +207,7 @@ def _make_side(
     words: IntArray, ends: IntArray, vocabulary: TermVocabulary, own_links: IntArray, other_links: IntArray,
     max_length: int,
 ) -> SidePhrases:  # fmt: skip
+    """Return the phrases of a side, given its linked words `own_links` and their partners."""
     size = len(words)
     lengths = np.diff(ends, prepend=0)
     pair = np.repeat(np.arange(len(ends)), lengths)
@@ -227,7 +231,7 @@ def _make_side(
 
 
 def linked_phrases(side: SidePhrases, other_side: SidePhrases, phrases: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the phrases that have a rendering, and their renderings."""
+    """Return the phrases that have a rendering, and the index of each rendering in `other_side`."""
     low, high = side.low[phrases], side.high[phrases]
     renderings = (high - low) * len(other_side.words) + low
     short = (low <= high) & (renderings < len(other_side.low))

@@ -18,6 +18,7 @@ _MIN_FORM_SHARE = 0.05
 _MIN_CAPITALIZED_SHARE = 0.15
 """Share of capitalized words above which nouns are capitalized. German news has 0.31, English 0.08."""
 _NOUN_LANGUAGES = frozenset(("bar", "de", "gsw", "ksh", "lb", "nds", "pdc", "pfl", "stq"))
+"""Languages that capitalize common nouns."""
 _DOTTED_I = frozenset(("az", "crh", "gag", "tr"))
 """Languages in which `i` and `ı` are different letters, each with its own capital."""
 _DUTCH = frozenset(("af", "nl"))
@@ -30,6 +31,7 @@ _ACCENTS = str.maketrans("", "", "\u0300\u0301\u0313\u0314\u0342")
 _MIN_WORDS = 1_000
 """Minimum number of words within sentences for detecting that nouns are capitalized."""
 _FINAL_MARK = re.compile(r"[.!?…。！？؟।።։]\W*$")
+"""Sentence-final punctuation mark at the end of a text, with the quotation marks or brackets after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,9 @@ class Casing:
     """Case rules of a language, and the forms of words within the sentences of a corpus."""
 
     forms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Forms by lowercase word, most frequent first, of words with a capital somewhere in the corpus."""
+    """Mid-sentence forms by lowercase word, most frequent first, of words with a capital somewhere."""
     language: str = ""
+    """Language code without region, or "" if unknown."""
     nouns: bool = False
     """True if common nouns are capitalized, as in German."""
     capital_fragments: bool = True
@@ -93,13 +96,13 @@ NO_CASING = Casing()
 
 
 def default_casing(language: str | None) -> Casing:
-    """Return casing by the rules of a language, without forms from a corpus."""
+    """Return casing by the rules of a language such as `de` or `de-AT`, without forms from a corpus."""
     base = base_language(language or "")
     return Casing(language=base, nouns=base in _NOUN_LANGUAGES)
 
 
 def learn_casing(sentences: Iterable[str], language: str | None = None) -> Casing:
-    """Learn casing from tokenized sentences. Words that may begin a sentence are not counted."""
+    """Learn casing from tokenized sentences. Words that may begin a sentence do not count as forms."""
     casing = default_casing(language)
     lines = [sentence for sentence in sentences if sentence]
     anywhere = {word for line in lines for word in line.split(" ")}
@@ -128,6 +131,7 @@ def learn_rule_casing(words: Sequence[str], within: Sequence[int], language: str
 
 
 def _forms(casing: Casing, anywhere: set[str], within: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
+    """Return `Casing.forms` for the words `anywhere`, given the counts of words within sentences."""
     capital = {small for word in anywhere if (small := casing.lower(word)) != word}
     counted_forms: dict[str, list[tuple[int, str]]] = {}
     for word, count in within.items():
@@ -211,14 +215,16 @@ Links = Sequence[Sequence[int]]
 
 
 class StartContext(Enum):
-    """Context before a word that may begin with a capital because of its position."""
+    """Reason why a word may begin with a capital: the tokens directly before it."""
 
     SENTENCE = auto()
     """Beginning of the text that is recased: a sentence, or a group of sentences."""
     NEXT_SENTENCE = auto()
     """Sentence-final punctuation mark."""
     QUOTE = auto()
+    """Opening quotation mark that does not begin a sentence."""
     BRACKET = auto()
+    """Opening bracket that does not begin a sentence."""
     ITEM = auto()
     """Number or letter of a list item with its mark, as in `1.` and `b)`."""
     NUMBER = auto()
@@ -231,17 +237,22 @@ _BEGINNINGS = (StartContext.SENTENCE, StartContext.NEXT_SENTENCE, StartContext.I
 
 
 class SourceWord(NamedTuple):
-    """Source word, and its form in the grammar (`known`). `kept` words are not translated."""
+    """Source word, and the form that was looked up in the grammar. Kept words are copied."""
 
     text: str
-    known: str
-    kept: bool = False
+    grammar_form: str
+    is_kept: bool = False
     is_tag: bool = False
+    """True for a kept word that is markup without words."""
 
 
-class _Case(Enum):
-    NOTHING = auto()
+class _CopiedCase(Enum):
+    """Unusual case of a source word, which its translations get."""
+
+    NONE = auto()
+    """The case of the word is usual, or the word has no case."""
     LOWER = auto()
+    """Lowercase. It only affects words at a start context, and words that the corpus lacks."""
     CAPITAL = auto()
     UPPER = auto()
 
@@ -250,119 +261,129 @@ def recase(
     source: Casing,
     target: Casing,
     words: Sequence[str],
-    units: Sequence[SourceWord],
+    source_words: Sequence[SourceWord],
     linked: Links,
     given: Collection[int] = (),
 ) -> list[str]:
-    """Return the target words with their case. The first target word of a kept word is unchanged.
+    """Return the target words with their case. The copies of kept words are unchanged.
 
-    `given` contains the positions of target words from a glossary or markup, which keep their capitals.
+    `linked` contains the positions in `words` that are linked to each source word. `given` contains the positions of
+    target words from a glossary or markup, which keep their capitals.
     """
-    protected = {linked[i][0] for i, unit in enumerate(units) if unit.kept}
-    if all_capital([unit.text for unit in units if not unit.kept]):
+    protected = {linked[i][0] for i, source_word in enumerate(source_words) if source_word.is_kept}
+    if all_capital([source_word.text for source_word in source_words if not source_word.is_kept]):
         return [word if j in protected else target.upper(word) for j, word in enumerate(words)]
-    sentence = _Sentence(source, target, words, units, linked, given)
-    return [word if j in protected else sentence.cased(j, word) for j, word in enumerate(words)]
+    recaser = _Recaser(source, target, words, source_words, linked, given)
+    return [word if j in protected else recaser.recased(j, word) for j, word in enumerate(words)]
 
 
 @dataclass
-class _Sentence:
+class _Recaser:
+    """Recasing by the case of linked source words, and by start contexts."""
+
     source: Casing
     target: Casing
     words: Sequence[str]
-    units: Sequence[SourceWord]
+    source_words: Sequence[SourceWord]
     linked: Links
     given: Collection[int]
 
     def __post_init__(self) -> None:
-        words, units, linked = self.words, self.units, self.linked
+        words, source_words, linked = self.words, self.source_words, self.linked
+        # Positions of the source words that are linked to each target word.
         self._sources: list[list[int]] = [[] for _ in words]
         for i, targets in enumerate(linked):
             for j in targets:
                 self._sources[j].append(i)
-        kept = {i for i, unit in enumerate(units) if unit.kept}
-        tags = {i for i in kept if units[i].is_tag}
+        kept = {i for i, source_word in enumerate(source_words) if source_word.is_kept}
+        tags = {i for i in kept if source_words[i].is_tag}
         protected = {linked[i][0] for i in kept}
-        self._source_starts = dict(_starts([unit.text for unit in units], kept, tags))
-        self._starts = dict(_starts(words, protected, {linked[i][0] for i in tags}))
-        self._cases = [self._case_of(unit, self._source_starts.get(i)) for i, unit in enumerate(units)]
-        self._copied: dict[int, _Case] = {}
+        self._source_starts = dict(_start_contexts([source_word.text for source_word in source_words], kept, tags))
+        self._starts = dict(_start_contexts(words, protected, {linked[i][0] for i in tags}))
+        self._cases = [
+            self._copied_case(source_word, self._source_starts.get(i)) for i, source_word in enumerate(source_words)
+        ]
+        # Case copied to target words, by position. Only CAPITAL and UPPER.
+        self._copied: dict[int, _CopiedCase] = {}
         for i, targets in enumerate(linked):
             worded = [j for j in targets if j not in protected and any(map(str.isalpha, words[j]))]
-            if self._cases[i] is _Case.UPPER:
-                self._copied |= dict.fromkeys(worded, _Case.UPPER)
-            elif self._cases[i] is _Case.CAPITAL and i not in self._source_starts and worded and not self.target.nouns:
+            case = self._cases[i]
+            if case is _CopiedCase.UPPER:
+                self._copied |= dict.fromkeys(worded, case)
+            elif case is _CopiedCase.CAPITAL and i not in self._source_starts and worded and not self.target.nouns:
                 # Choose the longest word, because titles do not capitalize articles.
                 longest = max(worded, key=lambda j: (len(words[j]), j))
                 if len(words[longest]) >= _MIN_TITLE_LETTERS:
-                    self._copied.setdefault(longest, _Case.CAPITAL)
+                    self._copied.setdefault(longest, case)
         self._never_capitalized = [j for j, word in enumerate(words) if self.target.is_never_capitalized(word)]
 
-    def _case_of(self, unit: SourceWord, start: StartContext | None) -> _Case:
-        word = unit.text
-        if unit.kept or any(map(str.isdigit, word)) or is_mixed(word):
-            return _Case.NOTHING
+    def _copied_case(self, source_word: SourceWord, start: StartContext | None) -> _CopiedCase:
+        """Return the case that a source word passes on. `start` is its start context, if any."""
+        word = source_word.text
+        if source_word.is_kept or any(map(str.isdigit, word)) or is_mixed(word):
+            return _CopiedCase.NONE
         if is_lower(word):
-            return _Case.LOWER
+            return _CopiedCase.LOWER
         forms = self.source.forms.get(self.source.lower(word))
+        is_unusual = word not in forms if forms else source_word.grammar_form != word
         if sum(map(str.isalpha, word)) > 1 and is_upper(word):
-            emphasized = word not in forms if forms else unit.known != word
-            return _Case.UPPER if emphasized else _Case.NOTHING
+            return _CopiedCase.UPPER if is_unusual else _CopiedCase.NONE
         if not is_capital(word):
-            return _Case.NOTHING
+            return _CopiedCase.NONE
         if start is not None:
-            copied = forms[0] != word if forms else not self.source.nouns or unit.known != word
-        elif self.source.nouns or sum(map(str.isalpha, word)) < 2:
-            copied = False
+            is_copied = forms[0] != word if forms else not self.source.nouns or is_unusual
         else:
-            copied = word not in forms if forms else unit.known != word
-        return _Case.CAPITAL if copied else _Case.NOTHING
+            is_copied = not self.source.nouns and sum(map(str.isalpha, word)) > 1 and is_unusual
+        return _CopiedCase.CAPITAL if is_copied else _CopiedCase.NONE
 
-    def cased(self, j: int, word: str) -> str:
+    def recased(self, j: int, word: str) -> str:
         if not any(map(str.isalpha, word)):
             return word
         form = self._mid_sentence(j, word)
         copied = self._copied.get(j)
-        if copied is _Case.UPPER:
+        if copied is _CopiedCase.UPPER:
             return self.target.upper(form)
         if j in self._never_capitalized:
             return form
         start = self._starts.get(j)
         if start is None and j - 1 in self._never_capitalized:
             start = self._starts.get(j - 1)
-        begins = start is not None and self._begins(j, start)
-        return self.target.capitalize(form) if begins or copied is _Case.CAPITAL else form
+        begins = start is not None and self._begins_with_capital(j, start)
+        return self.target.capitalize(form) if begins or copied is _CopiedCase.CAPITAL else form
 
     def _mid_sentence(self, j: int, word: str) -> str:
+        """Return the form of a target word that does not depend on its position in the sentence."""
         target, sources = self.target, self._sources[j]
         if j in self.given and target.lower(word) != word:
             return word
-        if is_upper(word) and any(self.units[i].text == word for i in sources):
+        if is_upper(word) and any(self.source_words[i].text == word for i in sources):
             # Do not replace an acronym such as IT by a word in lowercase.
             return word
         if not target.forms or target.nouns or target.lower(word) in target.forms or not is_capital(word):
             return target.mid_sentence(word)
         # The corpus does not have this word within sentences, so the case of the source words decides.
-        translated = [i for i in sources if self.units[i].text != word and self._cases[i] is _Case.LOWER]
+        translated = [i for i in sources if self.source_words[i].text != word and self._cases[i] is _CopiedCase.LOWER]
         return target.lower(word) if sources and translated == sources else word
 
-    def _begins(self, j: int, start: StartContext) -> bool:
+    def _begins_with_capital(self, j: int, start: StartContext) -> bool:
+        """Check if the target word at `j` gets a capital because of its start context."""
         if not self.target.capital_sentences:
             return False
-        source_position = self._source_position(j, start)
-        case = _Case.NOTHING if source_position is None else self._cases[source_position]
-        if case is not _Case.NOTHING:
-            return case is not _Case.LOWER
+        source_position = self._find_source_start(j, start)
+        case = _CopiedCase.NONE if source_position is None else self._cases[source_position]
+        if case is not _CopiedCase.NONE:
+            return case is not _CopiedCase.LOWER
         if start is StartContext.SENTENCE:
             return self.target.capital_fragments or _is_end(self.words)
         if start is StartContext.QUOTE:
             return self._is_speech(j)
         if start is StartContext.BRACKET:
-            inside = self._enclosed(j, _CLOSING)
+            inside = self._words_until(j, _CLOSING)
             return j + len(inside) < len(self.words) and _is_end(inside)
         return start not in (StartContext.SIGN, StartContext.NUMBER)
 
-    def _source_position(self, j: int, start: StartContext) -> int | None:
+    def _find_source_start(self, j: int, start: StartContext) -> int | None:
+        """Return the source word whose start context corresponds to that of a target word, or None."""
         source_starts = self._source_starts
         if start is StartContext.SENTENCE:
             return next(iter(source_starts), None)
@@ -370,8 +391,9 @@ class _Sentence:
         before = j - 1
         while before >= 0 and not is_word(self.words[before]):
             for i in self._sources[before]:
-                after = next((k for k in range(i + 1, len(self.units)) if is_word(self.units[k].text)), None)
-                if not is_word(self.units[i].text) and after in source_starts:
+                later = range(i + 1, len(self.source_words))
+                after = next((k for k in later if is_word(self.source_words[k].text)), None)
+                if not is_word(self.source_words[i].text) and after in source_starts:
                     return after
             before -= 1
         sources = [i for i, context in source_starts.items() if context is start]
@@ -380,11 +402,13 @@ class _Sentence:
             return sources[targets.index(j)]
         return next((i for i in self._sources[j] if i in source_starts), None)
 
-    def _enclosed(self, j: int, closing: Collection[str]) -> Sequence[str]:
+    def _words_until(self, j: int, closing: Collection[str]) -> Sequence[str]:
+        """Return the target words from `j` up to the first mark in `closing`."""
         return list(takewhile(lambda word: not _is_sign(word, closing), self.words[j:]))
 
     def _is_speech(self, j: int) -> bool:
-        quoted = self._enclosed(j, _QUOTES)
+        """Check if the quotation from the target word `j` is direct speech, which begins with a capital."""
+        quoted = self._words_until(j, _QUOTES)
         after = self.words[j + len(quoted) :]
         several = sum(map(is_word, quoted)) > 1
         before = next((word for word in reversed(self.words[:j]) if not _is_sign(word, _QUOTES)), "")
@@ -407,9 +431,10 @@ def _is_end(tokens: Sequence[str]) -> bool:
     return "".join(tokens).rstrip("".join(_QUOTES | _CLOSING))[-1:] in tuple(_ENDS)
 
 
-def _starts(
+def _start_contexts(
     tokens: Sequence[str], protected: Collection[int], tags: Collection[int]
 ) -> Iterator[tuple[int, StartContext]]:
+    """Yield the positions and contexts of words with a start context. Protected tokens count as words."""
     state: StartContext | None = StartContext.SENTENCE
     number: re.Match[str] | None = None
     open_quotes: set[frozenset[str]] = set()
@@ -431,15 +456,14 @@ def _starts(
         ):
             state, number = StartContext.ITEM, None
         elif _is_sign(token, _QUOTES):
-            state = _after_quote(token, tokens[k + 1 :], tokens[k - 1] if k else "", state, open_quotes)
+            state = _context_after_quote(token, tokens[k + 1 :], tokens[k - 1] if k else "", state, open_quotes)
         else:
-            state = _after(token, state)
+            state = _context_after_mark(token, state)
 
 
-def _after_quote(
+def _context_after_quote(
     token: str, after: Sequence[str], before: str, state: StartContext | None, open_quotes: set[frozenset[str]]
 ) -> StartContext | None:
-    """Return the context after a quotation mark or apostrophe, and update `open_quotes`."""
     kind = _SINGLE if _is_sign(token, _SINGLE) else _DOUBLE
     if kind in open_quotes:
         open_quotes.remove(kind)
@@ -453,7 +477,7 @@ def _after_quote(
     return state if state in _BEGINNINGS else StartContext.QUOTE
 
 
-def _after(token: str, state: StartContext | None) -> StartContext | None:
+def _context_after_mark(token: str, state: StartContext | None) -> StartContext | None:
     if state in (StartContext.SENTENCE, StartContext.ITEM):
         return state
     if token == "…" or (len(token) > 1 and _is_sign(token, _DOTS)):

@@ -62,7 +62,7 @@ class TranslateOutput:
             raise OptionError("html", "cannot be combined with --no-text")
 
     def format(self, default: str) -> str:
-        """Return the selected text format, or `default` if none is selected."""
+        """Return the selected format of `TextTranslator.translate`, or `default` if none is selected."""
         if self.html:
             return "html"
         return default if self.text is None else "text" if self.text else "tokens"
@@ -100,7 +100,7 @@ def translate(
             raise UsageError("--tokenized cannot be combined with --text or --html")
         decoder = Decoder(grammar, options=options)
         _print_notes(decoder)
-        writer = _Writer(output_options, sentences, stack)
+        writer = _TranslationWriter(output_options, sentences, stack)
         text_translator = decoder.text_translator()
         format = output_options.format(text_translator.default_format)
         side = text_translator.input_pipeline(format).source
@@ -125,6 +125,7 @@ def translate(
 
 
 def _typed_lines() -> Iterator[str]:
+    """Yield the lines of standard input one by one, without reading ahead. A note reports invalid UTF-8."""
     from hierogram.daemon.text.lines import STANDARD_INPUT_NAME, check_text
 
     noted = False
@@ -154,28 +155,31 @@ def _print_notes(decoder: "Decoder") -> None:
         print_note(f"omitted {omitted} with a source side that is empty or a single nonterminal")
     if grammar.wide:
         print_note(f"omitted {plural(grammar.wide, 'rule')} above --max-scope")
-    unused = sorted(name for name, weight in resources.weights.items() if weight and name not in translator.names)
+    features = translator.feature_names
+    unused = sorted(name for name, weight in resources.weights.items() if weight and name not in features)
     if unused and options.weights is not None:
         print_note(f"{options.weights}: the grammar has no feature {', '.join(unused)}")
 
 
-class _Writer:
-    def __init__(self, options: TranslateOutput, name: str, stack: ExitStack) -> None:
+class _TranslationWriter:
+    """Writer of translations to the selected output, and of word links to a file."""
+
+    def __init__(self, options: TranslateOutput, input_name: str, stack: ExitStack) -> None:
         from hierogram.daemon.files import open_output
 
         self._options = options
-        self._name = name
+        self._input_name = input_name
         output, links = options.output, options.alignments
         self._file = None if output == STANDARD_STREAM else stack.enter_context(open_output(Path(output)))
         self._links = None if links is None else stack.enter_context(open_output(links))
 
     def write(self, number: int, translation: "TextTranslation") -> None:
-        if translation.divided:
+        if translation.divided_sentences:
             words = plural(len(translation.translation.source), "word")
             division = f"in {len(translation.translation.decoded_parts)} parts"
             if translation.paragraphs:
-                division = f"{plural(translation.divided, 'sentence')} in parts"
-            print_note(f"{self._name}, line {number}: {words}, translated {division}")
+                division = f"{plural(translation.divided_sentences, 'sentence')} in parts"
+            print_note(f"{self._input_name}, line {number}: {words}, translated {division}")
         lines = "".join(line + "\n" for line in self._lines(number, translation))
         if self._file is None:
             sys.stdout.write(lines)

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from itertools import chain, groupby
 from typing import NamedTuple
 
@@ -40,7 +41,7 @@ class TagPair:
 
 @dataclass
 class Paragraph:
-    """Unit of text to translate, without paired tags. In NFC except for kept spans.
+    """Unit of text to translate, without paired tags and entities. In NFC except for kept spans.
 
     `kept` contains the spans that the grammar does not translate. `given` maps the starts of some of these spans to
     their given translations. `tag_pairs` contains the outermost paired tags, and markup without words.
@@ -53,11 +54,11 @@ class Paragraph:
     is_html: bool = False
 
     def escape(self, text: str) -> str:
-        """Escape a text if the document is HTML."""
+        """Return a text, escaped if the document is HTML."""
         return html.escape(text, quote=False) if self.is_html else text
 
     def original(self, start: int, end: int) -> str:
-        """Return a span of the text untranslated, with kept spans as written in the document."""
+        """Return characters `start` to `end` of the text as in the document, except for paired tags."""
         out = ""
         for span in self.kept:
             if start <= span.start and span.end <= end:
@@ -66,14 +67,15 @@ class Paragraph:
         return out + self.escape(self.text[start:end])
 
 
-Part = str | Paragraph
+DocumentPart = str | Paragraph
+"""Paragraph, or text between paragraphs, which is copied to the output: line ends, block tags."""
 
 
-def divide(text: str, format: str, markup: bool = False) -> list[Part]:
+def divide_document(text: str, format: str, markup: bool = False) -> list[DocumentPart]:
     """Divide a text into paragraphs and the strings between them. `markup` parses given translations."""
-    parts: list[Part] = []
+    parts: list[DocumentPart] = []
     if format == HTML:
-        for is_block, group in groupby(_html_pieces(text, markup), lambda piece: piece.kind == _BLOCK):
+        for is_block, group in groupby(_html_pieces(text, markup), lambda piece: piece.kind is _PieceKind.BLOCK):
             pieces = list(group)
             parts += [piece.written for piece in pieces] if is_block else _paragraphs(pieces, is_html=True)
         return parts
@@ -81,51 +83,66 @@ def divide(text: str, format: str, markup: bool = False) -> list[Part]:
         if number % 2 or not line:
             parts.append(line)
         else:
-            parts += _paragraphs(list(_pieces(line, markup)), is_html=False)
+            parts += _paragraphs(list(_text_pieces(line, markup)), is_html=False)
     return parts
 
 
 _LINE_END = re.compile("(\r\n|[\n\r\v\f\u0085\u2028\u2029])")
-_TEXT, _OPEN, _CLOSE, _KEPT, _GIVEN, _BLOCK = range(6)
+
+
+class _PieceKind(Enum):
+    TEXT = auto()
+    """Text without tags."""
+    OPEN = auto()
+    """Opening tag."""
+    CLOSE = auto()
+    """Closing tag."""
+    KEPT = auto()
+    """Markup that is copied as one token: an empty tag, a comment, or an element that is not translated."""
+    GIVEN = auto()
+    """Words with given translations."""
+    BLOCK = auto()
+    """Tag or element that separates paragraphs."""
 
 
 class _Piece(NamedTuple):
-    """Piece of a document: text, tag, kept markup, words with given translations, or paragraph boundary."""
+    """Piece of a document as written, with the lowercase name of its element, and given translations."""
 
-    kind: int
+    kind: _PieceKind
     written: str
     name: str = ""
     given: tuple[str, ...] = ()
 
 
-def _pieces(text: str, markup: bool) -> Iterator[_Piece]:
+def _text_pieces(text: str, markup: bool) -> Iterator[_Piece]:
     position = 0
     for match in (*(MARKED if markup else TAG).finditer(text), None):
         between = text[position : match.start() if match else len(text)]
-        yield from _pieces(between, False) if markup else [_Piece(_TEXT, between)]
+        yield from _text_pieces(between, False) if markup else [_Piece(_PieceKind.TEXT, between)]
         if match:
-            yield _given(match) if markup else _tag(match)
+            yield _make_given_piece(match) if markup else _make_tag_piece(match)
             position = match.end()
 
 
-def _given(match: re.Match[str]) -> _Piece:
-    return _Piece(_GIVEN, match["inside"], given=tuple(marked_choices(match)))
+def _make_given_piece(match: re.Match[str]) -> _Piece:
+    return _Piece(_PieceKind.GIVEN, match["inside"], given=tuple(marked_choices(match)))
 
 
-def _tag(match: re.Match[str]) -> _Piece:
+def _make_tag_piece(match: re.Match[str]) -> _Piece:
     name = match["name"].lower()
     if match["empty"] or (name in _VOID and not match["close"]):
-        return _Piece(_KEPT, match.group(), name)
-    return _Piece(_CLOSE if match["close"] else _OPEN, match.group(), name)
+        return _Piece(_PieceKind.KEPT, match.group(), name)
+    return _Piece(_PieceKind.CLOSE if match["close"] else _PieceKind.OPEN, match.group(), name)
 
 
-def _paragraphs(pieces: list[_Piece], is_html: bool) -> Iterator[Part]:
-    partner = _partners(pieces)
+def _paragraphs(pieces: list[_Piece], is_html: bool) -> Iterator[DocumentPart]:
+    """Yield paragraphs, and HTML tags without a partner, which separate paragraphs."""
+    partner = _find_partners(pieces)
     depth, start = 0, 0
     for k, piece in enumerate(pieces):
-        if piece.kind in (_OPEN, _CLOSE):
+        if piece.kind in (_PieceKind.OPEN, _PieceKind.CLOSE):
             if k in partner:
-                depth += 1 if piece.kind == _OPEN else -1
+                depth += 1 if piece.kind is _PieceKind.OPEN else -1
             elif is_html and not depth:
                 yield from _paragraph(pieces, start, k, partner, is_html)
                 yield piece.written
@@ -133,13 +150,14 @@ def _paragraphs(pieces: list[_Piece], is_html: bool) -> Iterator[Part]:
     yield from _paragraph(pieces, start, len(pieces), partner, is_html)
 
 
-def _partners(pieces: list[_Piece]) -> dict[int, int]:
+def _find_partners(pieces: list[_Piece]) -> dict[int, int]:
+    """Map the index of each tag with a partner to the index of the partner. Pairs are nested."""
     partner: dict[int, int] = {}
     opened: list[int] = []
     for k, piece in enumerate(pieces):
-        if piece.kind == _OPEN:
+        if piece.kind is _PieceKind.OPEN:
             opened.append(k)
-        elif piece.kind == _CLOSE:
+        elif piece.kind is _PieceKind.CLOSE:
             for index in range(len(opened) - 1, -1, -1):
                 if pieces[opened[index]].name == piece.name:
                     partner[k], partner[opened[index]] = opened[index], k
@@ -148,23 +166,27 @@ def _partners(pieces: list[_Piece]) -> dict[int, int]:
     return partner
 
 
-def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, int], is_html: bool) -> Iterator[Part]:
+def _paragraph(
+    pieces: list[_Piece], start: int, end: int, partner: dict[int, int], is_html: bool
+) -> Iterator[Paragraph]:
+    """Yield the paragraph of the pieces `start` to `end` - 1, unless it is empty."""
     paragraph = Paragraph("", is_html=is_html)
     opened: list[TagPair] = []
-    attached: list[TagPair] = []
+    without_words: list[TagPair] = []
+    # True if a tag, a closing tag, or an opening after a closing tag follows the last text.
     tagged = closed = reopened = False
     k = start
     while k < end:
         piece, position = pieces[k], len(paragraph.text)
         siblings = opened[-1].inside if opened else paragraph.tag_pairs
-        after = partner[k] + 1 if k in partner and piece.kind == _OPEN else k + 1
+        after = _element_stop(pieces, k, partner)
         if _has_no_words(pieces, k, after, partner, paragraph.text):
-            attached.append(TagPair("".join(inner.written for inner in pieces[k:after]), "", position, position))
-            siblings.append(attached[-1])
-            tagged |= piece.kind == _OPEN
+            without_words.append(TagPair("".join(inner.written for inner in pieces[k:after]), "", position, position))
+            siblings.append(without_words[-1])
+            tagged |= piece.kind is _PieceKind.OPEN
             k = after
             continue
-        if piece.kind == _TEXT:
+        if piece.kind is _PieceKind.TEXT:
             text = unicodedata.normalize("NFC", html.unescape(piece.written) if is_html else piece.written)
             if _lacks_space(paragraph.text, text, tagged, reopened):
                 paragraph.text += " "
@@ -175,7 +197,7 @@ def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, in
                 for span in find_protected(text, tags=False)
             ]
             paragraph.text += text
-        elif k in partner and piece.kind == _OPEN:
+        elif k in partner and piece.kind is _PieceKind.OPEN:
             pair = TagPair(piece.written, pieces[partner[k]].written, position)
             siblings.append(pair)
             opened.append(pair)
@@ -186,17 +208,22 @@ def _paragraph(pieces: list[_Piece], start: int, end: int, partner: dict[int, in
             tagged = closed = True
         else:
             paragraph.kept.append(ProtectedSpan(position, position + len(piece.written), piece.written))
-            if piece.kind == _GIVEN:
+            if piece.kind is _PieceKind.GIVEN:
                 paragraph.given[position] = list(piece.given)
             paragraph.text += piece.written
             tagged = closed = reopened = False
         k += 1
-    for pair in attached:
+    for pair in without_words:
         before, following = paragraph.text[pair.start - 1 : pair.start], paragraph.text[pair.start : pair.start + 1]
         if following.isspace() or (before and not before.isspace()):
             pair.opening = AttachedTag(pair.opening)
     if paragraph.text or paragraph.tag_pairs:
         yield paragraph
+
+
+def _element_stop(pieces: list[_Piece], start: int, partner: dict[int, int]) -> int:
+    """Return the index after the element or piece at `start`."""
+    return partner[start] + 1 if start in partner and pieces[start].kind is _PieceKind.OPEN else start + 1
 
 
 _MARK = re.compile(
@@ -213,19 +240,20 @@ def _has_no_words(pieces: list[_Piece], start: int, end: int, partner: dict[int,
     """Check if an element has no words to translate, such as a comment, footnote mark or pronunciation."""
     first = pieces[start]
     if end == start + 1:
-        return first.kind == _KEPT and (first.name == "wbr" or first.written.startswith("<!"))
+        return first.kind is _PieceKind.KEPT and (first.name == "wbr" or first.written.startswith("<!"))
     if first.name in _READINGS:
         return True
     inside = pieces[start + 1 : end - 1]
     if first.name == "sup":
-        text = "".join(piece.written for piece in inside if piece.kind == _TEXT)
+        text = "".join(piece.written for piece in inside if piece.kind is _PieceKind.TEXT)
         is_mark = _MARK.fullmatch(text) or (_LETTER_MARK.fullmatch(text) and not before[-1:].isalnum())
-        return bool(is_mark) and all(piece.kind in (_TEXT, _OPEN, _CLOSE) for piece in inside)
+        plain_kinds = (_PieceKind.TEXT, _PieceKind.OPEN, _PieceKind.CLOSE)
+        return bool(is_mark) and all(piece.kind in plain_kinds for piece in inside)
     # Other elements have no words if they are empty or contain only such elements, like a link around a footnote mark.
     k, has_parts = start + 1, not inside
     while k < end - 1:
-        after = partner[k] + 1 if k in partner and pieces[k].kind == _OPEN else k + 1
-        is_blank = pieces[k].kind == _TEXT and not pieces[k].written.strip()
+        after = _element_stop(pieces, k, partner)
+        is_blank = pieces[k].kind is _PieceKind.TEXT and not pieces[k].written.strip()
         if not is_blank:
             if not _has_no_words(pieces, k, after, partner, before):
                 return False
@@ -241,22 +269,25 @@ def _lacks_space(before: str, text: str, tagged: bool, reopened: bool) -> bool:
     return tagged and before[-1:] in tuple(".!?…") and text[:1].isalpha() and not text[:1].islower()
 
 
-def _names(line: str) -> frozenset[str]:
+def _element_names(line: str) -> frozenset[str]:
     return frozenset(line.split())
 
 
-_VOID = _names("area base br col embed hr img input link meta param source track wbr")
-_INLINE = _names(
+_VOID = _element_names("area base br col embed hr img input link meta param source track wbr")
+"""Elements without a closing tag."""
+_INLINE = _element_names(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i img input ins kbd label mark meter output progress "
     "q ruby rb rp rt s samp small span strike strong sub sup time tt u var wbr x g ph it bpt ept"
 )
-_VERBATIM = _names(
+"""Elements inside paragraphs, from HTML and XLIFF."""
+_VERBATIM = _element_names(
     "script style pre textarea svg math code kbd samp var iframe object canvas video audio template noscript"
 )
+"""Elements whose content is not translated."""
 _HTML_PIECE = re.compile(
     r"<!--.*?(?:-->|$)|<[!?][^>]*>"
     r"|<(?P<close>/)?(?P<name>[A-Za-z][\w:.-]*)"
-    r"(?P<rest>(?:\s+[^\s<>\"'=/]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s<>\"'=]+))?)*\s*)(?P<empty>/)?>",
+    r"(?P<attributes>(?:\s+[^\s<>\"'=/]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s<>\"'=]+))?)*\s*)(?P<empty>/)?>",
     re.DOTALL,
 )
 _NOT_TRANSLATED = re.compile(
@@ -267,26 +298,28 @@ _NOT_TRANSLATED = re.compile(
 
 def _html_pieces(text: str, markup: bool) -> Iterator[_Piece]:
     """Yield the pieces of HTML. Inline tags belong to paragraphs. All other tags separate paragraphs."""
+    pattern = _MARKED_OR_PIECE if markup else _HTML_PIECE
     position = 0
-    while match := (_MARKED_OR_PIECE if markup else _HTML_PIECE).search(text, position):
+    while match := pattern.search(text, position):
         if position < match.start():
-            yield _Piece(_TEXT, text[position : match.start()])
+            yield _Piece(_PieceKind.TEXT, text[position : match.start()])
         position = match.end()
         if markup and match["given"] is not None:
-            yield _given(match)
+            yield _make_given_piece(match)
             continue
         name = (match["name"] or "").lower()
         if not name:
             # Comments and declarations have no name.
-            yield _Piece(_KEPT, match.group())
-        elif name in _VERBATIM or _NOT_TRANSLATED.search(match["rest"]):
+            yield _Piece(_PieceKind.KEPT, match.group())
+        elif name in _VERBATIM or _NOT_TRANSLATED.search(match["attributes"]):
             if not match["close"] and not match["empty"] and name not in _VOID:
                 position = _element_end(text, name, position)
-            yield _Piece(_KEPT if name in _INLINE else _BLOCK, text[match.start() : position])
+            kind = _PieceKind.KEPT if name in _INLINE else _PieceKind.BLOCK
+            yield _Piece(kind, text[match.start() : position])
         else:
-            yield _tag(match) if name in _INLINE else _Piece(_BLOCK, match.group())
+            yield _make_tag_piece(match) if name in _INLINE else _Piece(_PieceKind.BLOCK, match.group())
     if position < len(text):
-        yield _Piece(_TEXT, text[position:])
+        yield _Piece(_PieceKind.TEXT, text[position:])
 
 
 _MARKED_OR_PIECE = re.compile(
@@ -307,7 +340,7 @@ def _element_end(text: str, name: str, position: int) -> int:
 
 
 PlacedItem = int | str
-"""Position of a target word, or a tag."""
+"""Position of a target word, or a tag (possibly empty, or an `AttachedTag`)."""
 
 
 def place_tags(
@@ -319,56 +352,62 @@ def place_tags(
         linked[i].append(j)
     starts, ends = [start for start, _ in text_spans], [end for _, end in text_spans]
 
-    def source_span(pair: TagPair) -> Span:
+    def find_source_span(pair: TagPair) -> Span:
         first = bisect_right(ends, pair.start)
         return first, max(first, bisect_left(starts, pair.end))
 
-    def inside(pairs: Sequence[TagPair], around: Span, within: Span) -> Iterator[PlacedItem]:
-        """Yield positions of `within`, the translation of the source span `around`, with tags between them."""
-        sources = [source_span(pair) for pair in pairs]
-        targets = _spans(sources, around, linked, within)
-        position = within[0]
+    def place_inside(pairs: Sequence[TagPair], source: Span, target: Span) -> Iterator[PlacedItem]:
+        """Yield positions of `target`, the translation of the source span `source`, with tags between them."""
+        sources = [find_source_span(pair) for pair in pairs]
+        targets = _target_spans(sources, source, linked, target)
+        position = target[0]
         for number in sorted(range(len(pairs)), key=lambda k: (*targets[k], k)):
             pair, (start, end) = pairs[number], targets[number]
             yield from range(position, start)
             yield pair.opening
-            yield from inside(pair.inside, sources[number], (start, end))
+            yield from place_inside(pair.inside, sources[number], (start, end))
             yield pair.closing
             position = end
-        yield from range(position, within[1])
+        yield from range(position, target[1])
 
-    return inside(pairs, (0, len(text_spans)), (0, word_count))
+    return place_inside(pairs, (0, len(text_spans)), (0, word_count))
 
 
-def _spans(sources: Sequence[Span], around: Span, linked: Sequence[Sequence[int]], within: Span) -> list[Span]:
-    """Return disjoint target spans of source spans. A target word belongs to the span with the most links."""
+def _target_spans(
+    sources: Sequence[Span], outer_source: Span, linked: Sequence[Sequence[int]], outer_target: Span
+) -> list[Span]:
+    """Return disjoint target spans of sibling tags. A target word belongs to the tag with the most links."""
     votes: dict[int, Counter[int]] = {}
     for number, (first, last) in enumerate(sources):
-        if (first, last) == around and first < last:
+        if (first, last) == outer_source and first < last:
             # A tag around all source words is placed around all target words, and the other tags before or after it.
-            return [within if k == number else (within[k > number],) * 2 for k in range(len(sources))]
+            return [outer_target if k == number else (outer_target[k > number],) * 2 for k in range(len(sources))]
         for word in range(first, last):
             for target in linked[word]:
-                if within[0] <= target < within[1]:
+                if outer_target[0] <= target < outer_target[1]:
                     votes.setdefault(target, Counter())[number] += 1
     owner = {target: max(source_votes, key=lambda k: (source_votes[k], -k)) for target, source_votes in votes.items()}
-    spans = [_longest(owner, number) for number in range(len(sources))]
+    spans = [_longest_run(owner, number) for number in range(len(sources))]
     occupied = [span for span in spans if span]
-    return [span or _empty_span(source, linked, within, occupied) for source, span in zip(sources, spans, strict=True)]
+    return [
+        span or _empty_span(source, linked, outer_target, occupied) for source, span in zip(sources, spans, strict=True)
+    ]
 
 
-def _longest(owner: dict[int, int], number: int) -> Span | None:
-    """Return the longest run of the target words of span `number`, uninterrupted by other spans."""
+def _longest_run(owner: dict[int, int], number: int) -> Span | None:
+    """Return the longest run of target words of span `number`, uninterrupted by other spans, or None."""
     runs = [list(run) for key, run in groupby(sorted(owner), owner.get) if key == number]
     best = max(runs, key=len, default=None)
     return (best[0], best[-1] + 1) if best else None
 
 
-def _empty_span(source: Span, linked: Sequence[Sequence[int]], within: Span, occupied: Sequence[Span]) -> Span:
+def _empty_span(source: Span, linked: Sequence[Sequence[int]], outer_target: Span, occupied: Sequence[Span]) -> Span:
+    """Return an empty target span for a source span without links, outside the `occupied` spans."""
     # Prefer the position after the translation of the nearest linked word before the tag.
     before = (target + 1 for word in range(source[0] - 1, -1, -1) for target in sorted(linked[word], reverse=True))
     after = (target for word in range(source[1], len(linked)) for target in linked[word])
-    position = next((place for place in chain(before, after) if within[0] <= place <= within[1]), within[0])
+    in_order = (position for position in chain(before, after) if outer_target[0] <= position <= outer_target[1])
+    position = next(in_order, outer_target[0])
     for start, end in occupied:
         if start < position < end:
             position = end

@@ -18,6 +18,7 @@ from hierogram.tools.translation.casing import NO_CASING, Casing, all_capital, d
 MARKED = re.compile(
     r"<(?P<tag>[A-Za-z][\w-]*)\s+translation=(?P<quote>[\"'])(?P<given>.*?)(?P=quote)\s*>(?P<inside>.*?)</(?P=tag)\s*>"
 )
+"""Markup such as `<np translation="the house">la maison</np>`, see `marked_choices`."""
 _CLUSTER = regex.compile(r"\X")
 TOKENS_LINE = "# tokens"
 """First line of a glossary whose entries are tokens."""
@@ -27,7 +28,7 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class InputPhrase:
-    """Consecutive input words, their given translations, and their spelling in the text if it differs."""
+    """Input words, alternative given translations, and their spelling in the text if it differs."""
 
     words: Words
     given: tuple[Words, ...] = ()
@@ -40,12 +41,12 @@ def split_words(text: str) -> Words:
 
 
 def marked_choices(match: re.Match[str]) -> list[str]:
-    """Return the translations in a match of `MARKED`, which are separated by `||`."""
+    """Return the alternative translations in a match of `MARKED`, which are separated by `||`."""
     return [unescape(choice) for choice in match["given"].split("||")]
 
 
 def input_phrases(line: str, pipeline: TextPipeline = UNCHANGED_TEXT, *, markup: bool) -> list[InputPhrase]:
-    """Tokenize a line. `markup` parses markup such as `<np translation="the house">la maison</np>`."""
+    """Tokenize a line. With `markup`, spans that match `MARKED` have given translations."""
     phrases: list[InputPhrase] = []
 
     def add(text: str, choices: Sequence[str] = ()) -> None:
@@ -68,26 +69,26 @@ class Glossary:
 
     An entry also matches text in which its first word or all its words are capitalized. Case is ignored in sentences in
     capitals. In scripts without spaces, entries are also found inside the text between two spaces, see `divide`.
-    `tokens` is True if the entries are tokens, `segmented` if a package segments unspaced text into words.
+    `is_tokenized` is True if the entries are tokens, `segmented` if a package segments unspaced text into words.
     """
 
     entries: Mapping[Words, tuple[Words, ...]] = field(default_factory=dict)
-    tokens: bool = False
+    is_tokenized: bool = False
     casing: Casing = NO_CASING
     segmented: bool = False
 
     def __post_init__(self) -> None:
-        unspaced = [words for words in self.entries if not self.tokens and all(map(is_unspaced, words))]
+        unspaced = [words for words in self.entries if not self.is_tokenized and all(map(is_unspaced, words))]
         self._unspaced = {"".join(words).rstrip(SYLLABLE_ENDS): words for words in unspaced}
-        self._letters = max(map(len, self._unspaced), default=0)
-        self._longest = max(map(len, self.entries), default=0)
-        self._small: dict[Words, tuple[Words, ...]] = {}
+        self._max_letters = max(map(len, self._unspaced), default=0)
+        self._max_words = max(map(len, self.entries), default=0)
+        self._lowercase_entries: dict[Words, tuple[Words, ...]] = {}
         for words, choices in self.entries.items():
-            self._small.setdefault(tuple(map(self.casing.lower, words)), choices)
+            self._lowercase_entries.setdefault(tuple(map(self.casing.lower, words)), choices)
 
     def tokenized_by(self, pipeline: TextPipeline) -> "Glossary":
         """Return this glossary with its entries tokenized by a text pipeline, unless they are already tokens."""
-        if self.tokens or not pipeline.source.changes:
+        if self.is_tokenized or not pipeline.source.changes:
             return self
         entries: dict[Words, tuple[Words, ...]] = {}
         for words, choices in self.entries.items():
@@ -109,10 +110,11 @@ class Glossary:
         return divided_words
 
     def divide_words(self, words: Words) -> Words:
-        """Divide plain strings as in `divide`."""
+        """Divide words without positions, as in `divide`."""
         return tuple(word.token for word in self.divide([TextWord(word, 0, 0, False) for word in words]))
 
     def _divided_run(self, run: Sequence[TextWord]) -> Iterator[TextWord]:
+        """Yield the words of adjacent unspaced words, divided at entries. Each entry yields its own words."""
         text = "".join(word.token for word in run)
         starts = [word.start + k for word in run for k in range(len(word.token))]
         ends = [end for word in run for end in (*range(word.start + 1, word.start + len(word.token)), word.end)]
@@ -122,7 +124,7 @@ class Glossary:
             return TextWord(text[first:last], starts[first], ends[last - 1], False)
 
         position = 0
-        for first, last, entry in [*self._within(text, self._boundaries(run)), (len(text), len(text), ())]:
+        for first, last, entry in [*self._find_unspaced(text, self._boundaries(run)), (len(text), len(text), ())]:
             edges = [position, *(begin for begin in begins if position < begin < first), first]
             yield from (cut(*edge) for edge in pairwise(edges) if edge[0] < edge[1])
             for number, word in enumerate(entry, 1):
@@ -131,12 +133,12 @@ class Glossary:
                 first = following
             position = last
 
-    def _within(self, text: str, boundaries: Sequence[int]) -> Iterator[tuple[int, int, Words]]:
-        """Yield the spans and entries found between `boundaries`, from left to right, longest first."""
+    def _find_unspaced(self, text: str, boundaries: Sequence[int]) -> Iterator[tuple[int, int, Words]]:
+        """Yield the start, end and words of entries between `boundaries`, from left to right, longest first."""
         position = 0
         for first in boundaries:
             for last in reversed(boundaries):
-                if position <= first < last <= first + self._letters + 1 and (
+                if position <= first < last <= first + self._max_letters + 1 and (
                     entry := self._unspaced.get(text[first:last].rstrip(SYLLABLE_ENDS))
                 ):
                     yield first, last, entry
@@ -144,6 +146,7 @@ class Glossary:
                     break
 
     def _boundaries(self, run: Sequence[TextWord]) -> list[int]:
+        """Return the positions in the joined text of a run where an entry may start or end."""
         boundaries, position = [], 0
         for word in run:
             at_words_only = self.segmented or word.token[-1] in SYLLABLE_ENDS
@@ -154,7 +157,7 @@ class Glossary:
 
     def apply(self, phrases: Sequence[InputPhrase]) -> Iterator[InputPhrase]:
         """Yield the phrases. Phrases without a given translation are split at glossary matches."""
-        if not self._longest:
+        if not self._max_words:
             yield from phrases
             return
         plain_phrases = (phrase for phrase in phrases if not phrase.given)
@@ -163,28 +166,28 @@ class Glossary:
             if phrase.given:
                 yield phrase
                 continue
-            words, plain, start = phrase.words, 0, 0
-            written = phrase.spelling or words
+            words, unmatched, start = phrase.words, 0, 0
+            spelling = phrase.spelling or words
             while start < len(words):
-                for size in range(min(self._longest, len(words) - start), 0, -1):
-                    if choices := self._given(written[start : start + size], in_capitals):
-                        if plain < start:
-                            yield InputPhrase(words[plain:start])
+                for size in range(min(self._max_words, len(words) - start), 0, -1):
+                    if choices := self._look_up(spelling[start : start + size], in_capitals):
+                        if unmatched < start:
+                            yield InputPhrase(words[unmatched:start])
                         yield InputPhrase(words[start : start + size], choices)
-                        start = plain = start + size
+                        start = unmatched = start + size
                         break
                 else:
                     start += 1
-            if plain < len(words):
-                yield InputPhrase(words[plain:])
+            if unmatched < len(words):
+                yield InputPhrase(words[unmatched:])
 
-    def _given(self, words: Words, in_capitals: bool) -> tuple[Words, ...]:
+    def _look_up(self, words: Words, in_capitals: bool) -> tuple[Words, ...]:
         """Return the translations of words, or () if no entry matches. If `in_capitals`, case is ignored."""
         lowercased = tuple(map(self.casing.uncapitalize, words))
         for form in (words, (lowercased[0], *words[1:]), lowercased):
             if choices := self.entries.get(form):
                 return choices
-        return self._small.get(tuple(map(self.casing.lower, words)), ()) if in_capitals else ()
+        return self._lowercase_entries.get(tuple(map(self.casing.lower, words)), ()) if in_capitals else ()
 
 
 def read_glossary(path: str) -> Glossary:
@@ -194,14 +197,14 @@ def read_glossary(path: str) -> Glossary:
     header `source`, tab, `target` are skipped. If the first line is `# tokens`, words are tokens, as in the output of
     `hierogram terms`. Raises `InputError` with the line number if a line is invalid.
     """
-    tokens = False
+    is_tokenized = False
     entries: dict[Words, list[Words]] = {}
     for name, number, line in numbered_lines(path):
         try:
             text = line.decode()
         except UnicodeDecodeError as error:
             raise InputError(f"{name}, line {number}: not UTF-8: convert the file first") from error
-        tokens |= number == 1 and text.strip() == TOKENS_LINE
+        is_tokenized |= number == 1 and text.strip() == TOKENS_LINE
         fields = text.split("\t")
         is_comment = text.startswith("# ") or (text.startswith("#") and len(fields) == 1)
         if not text.strip() or is_comment or (number == 1 and text.lower().split() == ["source", "target"]):
@@ -209,4 +212,4 @@ def read_glossary(path: str) -> Glossary:
         if len(fields) != 2 or not split_words(fields[0]):
             raise InputError(f"{name}, line {number}: expected words, a tab, and their translation")
         entries.setdefault(split_words(fields[0]), []).append(split_words(fields[1]))
-    return Glossary({words: tuple(choices) for words, choices in entries.items()}, tokens=tokens)
+    return Glossary({words: tuple(choices) for words, choices in entries.items()}, is_tokenized)

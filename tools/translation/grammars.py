@@ -40,7 +40,7 @@ from hierogram.tools.translation.casing import (
     learn_rule_casing,
 )
 from hierogram.tools.translation.language_models.files import has_kind, read_arrays, write_arrays
-from hierogram.tools.translation.rule_files import RuleReader, WordedRules, read_rule_file
+from hierogram.tools.translation.rule_files import RuleReader, TranslationRules, read_rule_file
 
 
 def read_weights(path: str) -> dict[str, float]:
@@ -59,7 +59,7 @@ def read_weights(path: str) -> dict[str, float]:
 
 
 def toml_table(title: str, values: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a TOML table, with an empty last line. None values are omitted."""
+    """Return the lines of a TOML table with a `[title]` line, and an empty last line. Omits None values."""
     # JSON numbers, strings and lists are valid TOML.
     dump = partial(json.dumps, ensure_ascii=False)
     lines = [title]
@@ -72,7 +72,9 @@ def toml_table(title: str, values: Mapping[str, Any]) -> list[str]:
 
 _KIND, _VERSION = "grammar", 9
 _TEXTS = ("source_words", "target_words")
+"""Fields of `TranslationGrammar` that a packed grammar file stores as texts, one word per line."""
 _NUMBERS = ("circular", "wide", "group_size", "length_ratio")
+"""Fields of `TranslationGrammar` that a packed grammar file stores as numbers."""
 _FORMAT = "parquet"
 """Export format that determines the features of a store's grammar."""
 _SAMPLED_PAIRS = 100_000
@@ -81,8 +83,8 @@ _LENGTHENED_SIZES = range(500, 15_001)
 """Range of store sizes, in pairs, for which short translations are lengthened."""
 _GROUP_QUANTILE = 0.9
 """`group_size` is this quantile of the number of sentences per pair."""
-_SENTENCE_END, _NO_WORD = regex.compile(r" [\p{STerm}…]+(?= )"), re.compile(r"[\W_]+\Z")
-"""Token that ends a sentence, and the characters after the last word of a line."""
+_SENTENCE_END, _AFTER_LAST_WORD = regex.compile(r" [\p{STerm}…]+(?= )"), re.compile(r"[\W_]+\Z")
+"""Token that ends a sentence before another token, and the characters after the last word of a line."""
 _MAX_LINKED_RULES = 1_000
 """Number of rules above which the links of a word are counted in a sample of its rules."""
 _MEMORY = 1 << 30
@@ -94,10 +96,9 @@ class TranslationGrammar:
     """Packed grammar with vocabularies, feature names and casing.
 
     `circular` is the number of omitted rules with a source side that is empty or a single nonterminal, `wide` the
-    number of other rules that were omitted because of their scope.
-    `pipeline` is the pipeline of the grammar's store. `group_size` is the number of sentences to translate together.
-    `length_ratio` is the number of target letters per source letter if the decoder must lengthen short translations,
-    otherwise 0.
+    number of other rules that were omitted because of their scope. `pipeline` is the pipeline of the grammar's store.
+    `group_size` is the number of sentences to translate together. `length_ratio` is the number of target letters per
+    source letter if the decoder must lengthen short translations, otherwise 0.
     """
 
     packed: PackedGrammar
@@ -140,17 +141,17 @@ class TranslationGrammar:
             rules = self.packed.rules_with(number)
             for rule in rules[:: 1 + len(rules) // _MAX_LINKED_RULES]:
                 target, links = self.packed.target_side(rule), self.packed.rule_links(rule)
-                for place, symbol in enumerate(self.packed.source_side(rule)) if links else ():
+                for position, symbol in enumerate(self.packed.source_side(rule)) if links else ():
                     if symbol == number:
                         linked: list[tuple[str, ...]] = [
-                            (self.target_words[target[j]],) for i, j in links if i == place
+                            (self.target_words[target[j]],) for i, j in links if i == position
                         ]
                         counts.update(linked or [()])
             self._linked_words[number] = max(counts, key=lambda words: (counts[words], words), default=None)
         return self._linked_words[number]
 
 
-def pack_grammar(table: WordedRules, max_scope: float, **attributes: Any) -> TranslationGrammar:
+def pack_grammar(table: TranslationRules, max_scope: float, **attributes: Any) -> TranslationGrammar:
     """Return the packed grammar of rules up to a maximum scope. `attributes` are fields of the result."""
     usable = is_usable(table.columns)
     narrow = scopes(table.columns) <= max_scope
@@ -169,8 +170,8 @@ def open_grammar(path: str, max_scope: int, bar: Progress, format: str | None = 
     return pack_grammar(table, max_scope, pipeline=pipeline, source_casing=source_casing, target_casing=target_casing)
 
 
-def _casings_of_rules(table: WordedRules, pipeline: TextPipeline) -> tuple[Casing, Casing]:
-    """Learn the casing of both sides. A word after a symbol that cannot end a sentence is mid-sentence."""
+def _casings_of_rules(table: TranslationRules, pipeline: TextPipeline) -> tuple[Casing, Casing]:
+    """Learn the casing of both sides. A word after a word that cannot end a sentence is mid-sentence."""
     languages = pipeline.languages or (None, None)
     if pipeline.lower or pipeline.word_parts:
         return default_casing(languages[0]), default_casing(languages[1])
@@ -191,12 +192,12 @@ def _casings_of_rules(table: WordedRules, pipeline: TextPipeline) -> tuple[Casin
 
 
 def is_grammar(path: str) -> bool:
-    """Check if a path is a folder, a file in the binary format, or has the suffix of an export."""
+    """Check if a path is a folder, a packed grammar, or has the suffix of an export format."""
     return Path(path).is_dir() or has_kind(path, _KIND) or format_from_name(path) is not None
 
 
 def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
-    """Write a grammar in the binary format. Raises `ExportError` if the file cannot be written."""
+    """Write a packed grammar file, which replaces an existing file. Raises `ExportError` if that fails."""
     arrays: dict[str, NDArray[np.generic]] = dict(grammar.packed._asdict())
     for name in _TEXTS:
         arrays[name] = join_texts(getattr(grammar, name)).content
@@ -210,7 +211,7 @@ def write_grammar(path: Path, grammar: TranslationGrammar) -> None:
 
 
 def read_grammar(path: str) -> TranslationGrammar:
-    """Read a grammar in the binary format. Raises `InputError` if the file is damaged or not a grammar."""
+    """Map a packed grammar file into memory. Raises `InputError` if it is damaged or not a packed grammar."""
     values, arrays = read_arrays(path, _KIND, _VERSION)
     try:
         grammar = PackedGrammar(**{name: arrays[name] for name in PackedGrammar._fields})
@@ -244,7 +245,7 @@ class StoreGrammar:
 
     grammar: TranslationGrammar
     position: int
-    """Store position of the last full read."""
+    """Store position at the time of the full read. `add_new_pairs` does not change it."""
 
     def __init__(self, store: Store, options: ExportOptions, bar: Progress) -> None:
         grammar_kind = translation_kind(store)
@@ -254,9 +255,10 @@ class StoreGrammar:
         self._plan = replace(
             resolve_plan(replace(options, format=_FORMAT), grammar_kind), nonempty_sides=not self.grows
         )
-        self._names = tuple(feature.name for feature in self._plan.features)
-        self._reader = RuleReader(f"the rules of {store.url}", _FORMAT, self._names)
-        self._values = np.zeros((0, len(self._names)))
+        self._feature_names = tuple(feature.name for feature in self._plan.features)
+        self._reader = RuleReader(f"the rules of {store.url}", _FORMAT, self._feature_names)
+        # Values of the features, float64[rules, features].
+        self._values = np.zeros((0, len(self._feature_names)))
         with self._scratch() as (snapshot, database):
             if not snapshot.state().rules_in_use:
                 raise NothingLearnedError(store.url)
@@ -269,24 +271,7 @@ class StoreGrammar:
             seen = self._append_rules(database, "scored")
             if not self._reader.rules:
                 raise InputError("no rules left after filtering: relax the filters")
-            pipeline = make_pipeline(snapshot.settings())
-            sources, targets = _sample(snapshot)
-            source_casing, target_casing = (
-                default_casing(language) if pipeline.lower else learn_casing(lines, language)
-                for lines, language in zip((sources, targets), pipeline.languages or (None, None), strict=True)
-            )
-            # Lengthen short translations only in small stores that tokenize text, because it lowers BLEU in other
-            # stores (docs/decisions/decoding.md).
-            sentences = [1 + len(_SENTENCE_END.findall(_NO_WORD.sub("", line))) for line in sources]
-            letters, target_letters = (len("".join(lines).replace(" ", "")) for lines in (sources, targets))
-            lengthens = pipeline.rules is not None and len(sources) in _LENGTHENED_SIZES
-            self._attributes = {
-                "pipeline": pipeline,
-                "source_casing": source_casing,
-                "target_casing": target_casing,
-                "group_size": int(np.quantile(sentences, _GROUP_QUANTILE, method="inverted_cdf")),
-                "length_ratio": target_letters / letters if lengthens else 0.0,
-            }
+            self._attributes = _learn_text_attributes(snapshot)
             self.position = snapshot.state().position
             self._since = ReadPosition(*snapshot.newest(), seen)
         # Pack after the scratch database is closed, so that its memory is free.
@@ -309,7 +294,7 @@ class StoreGrammar:
         return True
 
     def _pack(self) -> TranslationGrammar:
-        # No limit is needed, because the filters of the plan have removed rules of a larger scope.
+        # No maximum scope is needed, because the filters of the plan have removed rules of a larger scope.
         return pack_grammar(self._reader.table(self._values), math.inf, **self._attributes)
 
     @contextmanager
@@ -321,19 +306,42 @@ class StoreGrammar:
         ):
             yield snapshot, database
 
-    def _append_rules(self, database: Scratch, rules: str) -> float:
-        """Append the rules of a table. Returns the common value of its column `all_seen`, or 0 without rules."""
-        columns = ", ".join(("source", "target", "alignment", "all_seen", *self._names))
+    def _append_rules(self, database: Scratch, from_clause: str) -> float:
+        """Append the rules of a FROM clause. Returns their common value of `all_seen`, or 0 without rules."""
+        columns = ", ".join(("source", "target", "alignment", "all_seen", *self._feature_names))
         query = "SELECT concat_ws('\t', source, target, alignment, '') FROM sorted"
         database.run("SET preserve_insertion_order = true")
-        database.run(f"CREATE TABLE sorted AS SELECT {columns} FROM {rules} ORDER BY source, target")
+        database.run(f"CREATE TABLE sorted AS SELECT {columns} FROM {from_clause} ORDER BY source, target")
         for _ in self._reader.read(database.byte_blocks(query)):
             pass
-        self._values = np.concatenate([self._values, database.numeric_columns("sorted", self._names)])
+        self._values = np.concatenate([self._values, database.numeric_columns("sorted", self._feature_names)])
         return float(database.numeric_columns("sorted", ["all_seen"]).max(initial=0.0))
 
 
-def _sample(snapshot: Snapshot) -> tuple[list[str], list[str]]:
+def _learn_text_attributes(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the fields of `TranslationGrammar` that depend on the settings and pairs of a store."""
+    pipeline = make_pipeline(snapshot.settings())
+    sources, targets = _read_sample(snapshot)
+    source_casing, target_casing = (
+        default_casing(language) if pipeline.lower else learn_casing(lines, language)
+        for lines, language in zip((sources, targets), pipeline.languages or (None, None), strict=True)
+    )
+    sentences = [1 + len(_SENTENCE_END.findall(_AFTER_LAST_WORD.sub("", line))) for line in sources]
+    letters, target_letters = (len("".join(lines).replace(" ", "")) for lines in (sources, targets))
+    # Lengthen short translations only in small stores that tokenize text, because it lowers BLEU in other stores
+    # (docs/decisions/decoding.md).
+    lengthens = pipeline.rules is not None and len(sources) in _LENGTHENED_SIZES
+    return {
+        "pipeline": pipeline,
+        "source_casing": source_casing,
+        "target_casing": target_casing,
+        "group_size": int(np.quantile(sentences, _GROUP_QUANTILE, method="inverted_cdf")),
+        "length_ratio": target_letters / letters if lengthens else 0.0,
+    }
+
+
+def _read_sample(snapshot: Snapshot) -> tuple[list[str], list[str]]:
+    """Return the source and target lines of the first aligned pairs, as whole words."""
     sources: list[str] = []
     targets: list[str] = []
     for _, lines in snapshot.pair_blocks(columns=("source", "target")):

@@ -38,21 +38,22 @@ Files = PathLike | Sequence[PathLike]
 
 
 def list_paths(files: Files) -> list[str]:
-    """Return one path or several as a list."""
+    """Return paths as a list of strings."""
     return [str(files)] if isinstance(files, str | Path) else [str(path) for path in files]
 
 
 def read_files(files: Files) -> list[tuple[str, list[str]]]:
-    """Return the name and the lines of each file."""
+    """Return the path and the lines of each file. Raises `InputError`."""
     return [(path, read_sentences(path)) for path in list_paths(files)]
 
 
 class Decoder:
-    """Decoder with a grammar from a rule export, packed file, or store's current state. Thread-safe.
+    """Decoder with a grammar from a rule export, a packed file, or a store. Thread-safe.
 
-    Options are the fields of `TranslateOptions`, such as `weights="weights.toml"`. Without `lm`, the language model of
-    a store's grammar is built from the target side of the store. `lm="none"` translates without a language model.
-    Raises `InputError`, `UsageError`, `NothingLearnedError`, `WrongKindError`.
+    Each call uses the current grammar of a store. Options are the fields of `TranslateOptions`, such as
+    `weights="weights.toml"`. Without `lm`, the language model of a store's grammar is built from the target side of the
+    store. `lm="none"` translates without a language model. Raises `InputError`, `UsageError`, `NothingLearnedError`,
+    `WrongKindError`.
     """
 
     def __init__(
@@ -77,11 +78,11 @@ class Decoder:
 
     @property
     def resources(self) -> TranslationResources:
-        """Options, weights, language model and glossary of the newest translator."""
+        """Options, weights, language model and glossary of the current translator."""
         return self._resources if self._follower is None else self._follower.resources
 
     def translator(self) -> Translator:
-        """Return a translator with the current grammar."""
+        """Return a translator of tokens with the current grammar."""
         return self._current()
 
     def pack(self, path: PathLike) -> int:
@@ -91,7 +92,7 @@ class Decoder:
         return int(grammar.packed.rules)
 
     def text_translator(self) -> TextTranslator:
-        """Return a translator of text with the current grammar."""
+        """Return a translator of text with the current grammar, which does not follow the store."""
         return TextTranslator(self.translator(), self._find_correction)
 
     def translate(self, text: str, best: int = 1, *, format: str | None = None) -> TextTranslation:

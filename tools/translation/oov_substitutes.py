@@ -20,16 +20,16 @@ _AFFIX = 3
 """Length of the prefixes and suffixes that index the known words."""
 
 
-def _shared_beginning(first: str, second: str) -> int:
+def _common_prefix_length(first: str, second: str) -> int:
     differences = (k for k, (a, b) in enumerate(zip(first, second, strict=False)) if a != b)
     return next(differences, min(len(first), len(second)))
 
 
 def shared_letters(first: str, second: str) -> int:
     """Return the total length of the common prefix and suffix of two words, without overlap."""
-    before = _shared_beginning(first, second)
-    longest = min(len(first), len(second)) - before
-    return before + _shared_beginning(first[: -longest - 1 : -1], second[: -longest - 1 : -1])
+    prefix = _common_prefix_length(first, second)
+    longest = min(len(first), len(second)) - prefix
+    return prefix + _common_prefix_length(first[: -longest - 1 : -1], second[: -longest - 1 : -1])
 
 
 def _remove_accents(word: str) -> str:
@@ -41,7 +41,7 @@ def _remove_accents(word: str) -> str:
 
 
 def is_capitalized_within_sentence(word: str, before: str) -> bool:
-    """Check if a word is capitalized after a word or a comma, which marks a noun or a name."""
+    """Check if a word is capitalized after the token `before`, a word or a comma: it is a noun or a name."""
     return first_cased(word).isupper() and (before == "," or is_word(before))
 
 
@@ -60,9 +60,12 @@ class SubstituteFinder:
     target_words: Collection[str] = ()
 
     def __post_init__(self) -> None:
+        # Words by lowercase form.
         self._folded: dict[str, str] = {}
+        # Lowercase forms by their form without accents.
         self._accented: dict[str, str] = {}
-        self._alike: dict[str, list[str]] = defaultdict(list)
+        # Lowercase forms by prefix (`abc-`) and suffix (`-abc`).
+        self._by_affix: dict[str, list[str]] = defaultdict(list)
         for word, number in self.numbers.items():
             is_whole_word = any(map(str.isalpha, word)) and not any(map(str.isdigit, word)) and not is_part(word)
             if number in self.standalone and is_whole_word:
@@ -78,9 +81,9 @@ class SubstituteFinder:
                 self._accented[_remove_accents(folded)] = folded
             if len(folded) >= _MIN_SHARED_LETTERS:
                 for key in {f"{folded[:_AFFIX]}-", f"-{folded[-_AFFIX:]}"}:
-                    self._alike[key].append(folded)
+                    self._by_affix[key].append(folded)
         self.known = {folded: self.numbers[word] for folded, word in self._folded.items()}
-        """Numbers of the indexed words, by their lowercase forms."""
+        """Numbers of the words that can replace others, by their lowercase forms."""
         self._found: dict[tuple[str, bool], tuple[int, ...]] = {}
 
     def find(self, word: str, before: str = "") -> tuple[int, ...]:
@@ -103,15 +106,17 @@ class SubstituteFinder:
         return self._found[folded, noun]
 
     def _similar(self, folded: str, noun: bool) -> list[str]:
+        """Return the lowercase form of the most similar known word, or an empty list."""
         if len(folded) < _MIN_SHARED_LETTERS or any(map(str.isdigit, folded)):
             return []
-        candidates = {*self._alike.get(f"{folded[:_AFFIX]}-", ()), *self._alike.get(f"-{folded[-_AFFIX:]}", ())}
+        affixes = f"{folded[:_AFFIX]}-", f"-{folded[-_AFFIX:]}"
+        candidates = {candidate for affix in affixes for candidate in self._by_affix.get(affix, ())}
         similar: list[tuple[float, int, str]] = []
         for candidate in candidates:
             known_word = self._folded[candidate]
             if noun and (not first_cased(known_word).isupper() or known_word in self.target_words):
                 continue
-            prefix = _shared_beginning(folded, candidate)
+            prefix = _common_prefix_length(folded, candidate)
             shared = prefix if noun else shared_letters(folded, candidate)
             similarity = shared / max(len(folded), len(candidate))
             min_similarity = self.min_similarity if prefix >= _AFFIX else (1 + self.min_similarity) / 2

@@ -23,11 +23,13 @@ from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.storage.browsing.reader import literal
 
 _LOGARITHMIC = tuple(name for name, feature in BY_NAME.items() if feature.logarithmic)
-_CANONICAL = {feature.cdec: feature.name for feature in FEATURES}
+"""Names of the features whose logarithm the decoder uses."""
+_NAMES_BY_CDEC_NAME = {feature.cdec: feature.name for feature in FEATURES}
 _MIN_PROBABILITY = 1e-100
 """Value that replaces a probability of 0."""
 
 _TABLES = ("jsonl", "tsv", "parquet")
+"""Formats that DuckDB reads."""
 _FORMATS = ("cdec", "moses", *_TABLES)
 _COLUMNS = ("source", "target", "alignment")
 _FLAT = "hive_partitioning=false"
@@ -44,17 +46,21 @@ _FAULTS = {
     rule_lines.NO_LINK: "expected links such as i-j",
 }
 _NUMBERED = re.compile(r"\[([^\[\]\s,]+),([1-9][0-9]?)\]")
+"""Nonterminal with a label and a number, such as `[X,1]`."""
 _NUMBERED_IN_TABLES = re.compile(r"\[(X),([1-9][0-9]?)\]")
+"""The same in tables, in which other labels are words."""
 _LINKED = re.compile(r"\[X\]\[([^\[\]\s]+)\]")
-_FIRST_RULES = 1 << 16
+"""Nonterminal of Moses, such as `[X][X]`, which a link connects to the other side."""
+_INITIAL_CAPACITY = 1 << 16
+"""Initial number of rules for which memory is allocated."""
 _MOSES_ESCAPES = (
     ("&#124;", "|"), ("&#91;", "["), ("&#93;", "]"), ("&bar;", "|"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"),
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class WordedRules:
-    """Rules as columns, with the vocabulary of each side and the feature names."""
+class TranslationRules:
+    """Rules as columns, with the words of each side by number, and the names of the feature columns."""
 
     columns: RuleColumns
     source_words: list[str]
@@ -63,17 +69,17 @@ class WordedRules:
 
 
 class RuleReader:
-    """Parser of rules in one format. `name` is the input in error messages, `names` are the feature names."""
+    """Parser of rules in one format. Call `read` for all input, then `table`."""
 
-    def __init__(self, name: str, format: str, names: tuple[str, ...]) -> None:
-        self.name = name
+    def __init__(self, input_name: str, format: str, feature_names: tuple[str, ...]) -> None:
+        self._input_name = input_name
         self._format = format
-        self._names = names
+        self._feature_names = feature_names
         self._layout = _LAYOUTS.get(format, _TABBED)
         self._source = GrowingVocabulary()
         self._target = GrowingVocabulary()
         self._feature_vocabulary = GrowingVocabulary()
-        self._rules = make_lines(_FIRST_RULES)
+        self._rules = make_lines(_INITIAL_CAPACITY)
         self._cursor = np.array([0, 1], np.int64)
 
     @property
@@ -83,15 +89,16 @@ class RuleReader:
 
     def read(self, blocks: Iterable[bytes]) -> Iterator[int]:
         """Parse blocks of bytes. Yields the number of rules after each block. Raises `InputError`."""
-        rest = b""
+        unfinished = b""
         for block in blocks:
-            rest = self._take(rest + block)
+            unfinished = self._parse_lines(unfinished + block)
             yield self.rules
-        if rest:
-            self._take(rest + b"\n")
+        if unfinished:
+            self._parse_lines(unfinished + b"\n")
         yield self.rules
 
-    def _take(self, data: bytes) -> bytes:
+    def _parse_lines(self, data: bytes) -> bytes:
+        """Parse complete lines. Returns the bytes after the last line end."""
         text = np.frombuffer(bytearray(data), np.uint8)
         self._cursor[rule_lines.AT] = 0
         source, target, names = growing = self._source, self._target, self._feature_vocabulary
@@ -116,9 +123,9 @@ class RuleReader:
                 raise self._fault(int(self._cursor[rule_lines.LINE]), _FAULTS[outcome])
 
     def _fault(self, line: int, reason: str) -> InputError:
-        return InputError(f"{self.name}, line {line}: {reason}")
+        return InputError(f"{self._input_name}, line {line}: {reason}")
 
-    def table(self, values: NDArray[np.float64] | None = None) -> WordedRules:
+    def table(self, values: NDArray[np.float64] | None = None) -> TranslationRules:
         """Return the rules. `values` float64[rules, names] replace the lines' values. Raises `InputError`."""
         rules = self._rules
         source, source_words = self._resolve_symbols(self._source)
@@ -126,14 +133,16 @@ class RuleReader:
         if values is None:
             names, features = self._features()
         else:
-            names, features = self._canonical(self._names, values, np.ones(len(self._names), np.bool_))
+            used = np.ones(len(self._feature_names), np.bool_)
+            names, features = self._decoder_features(self._feature_names, values, used)
         columns, fault = number_gaps(rules.columns(source, target, features))
         if fault >= 0:
             reason = "the nonterminals or links do not match: each nonterminal must occur once on each side"
             raise self._fault(int(rules.line[fault]), reason)
-        return WordedRules(columns, source_words, target_words, names)
+        return TranslationRules(columns, source_words, target_words, names)
 
     def _resolve_symbols(self, vocabulary: GrowingVocabulary) -> tuple[NDArray[np.int32], list[str]]:
+        """Return a word number, or -k for nonterminal k, for each spelling, and the words by number."""
         symbols = vocabulary.finish()
         meanings = np.zeros(len(symbols), np.int32)
         numbers: dict[str, int] = {}
@@ -153,7 +162,7 @@ class RuleReader:
                     spelled = spelled.removeprefix("\\") or spelled
                 meanings[symbol] = numbers.setdefault(spelled, len(numbers))
             if match and match[1] != "X":
-                raise InputError(f"{self.name}: nonterminal {spelled} is not supported: expected X")
+                raise InputError(f"{self._input_name}: nonterminal {spelled} is not supported: expected X")
         return meanings, list(numbers)
 
     def _features(self) -> tuple[tuple[str, ...], NDArray[np.float64]]:
@@ -164,7 +173,7 @@ class RuleReader:
             names = tuple(map(vocabulary.word, range(len(vocabulary))))
         else:
             columns = int(name.max(initial=-1)) + 1
-            names = self._names
+            names = self._feature_names
             if len(names) < columns or (self._format == MOSES.name and len(names) > columns):
                 # Moses tables of other programs begin with the four standard scores.
                 moses_names = MOSES_SCORES if self._format == MOSES.name else ()
@@ -175,13 +184,13 @@ class RuleReader:
         if self._layout.named:
             # The first entries of a vocabulary are special words. They are features only if lines contain them.
             used[:3] = np.bincount(name[name < 3], minlength=3) > 0
-        return self._canonical(names, dense, used)
+        return self._decoder_features(names, dense, used)
 
-    def _canonical(
+    def _decoder_features(
         self, names: Sequence[str], dense: NDArray[np.float64], used: NDArray[np.bool_]
     ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
         """Return used feature names in export order, and their values for the decoder, float64[rules, used]."""
-        canonical = [_CANONICAL.get(name, name) for name in names]
+        canonical = [_NAMES_BY_CDEC_NAME.get(name, name) for name in names]
         order = sorted(
             np.flatnonzero(used).tolist(), key=lambda k: (_ORDER.get(canonical[k], len(_ORDER)), canonical[k])
         )
@@ -201,7 +210,7 @@ class RuleReader:
 _ORDER = {feature.name: k for k, feature in enumerate(FEATURES)}
 
 
-def read_rule_file(path: Path, bar: Progress, format: str | None = None) -> tuple[WordedRules, dict[str, Any]]:
+def read_rule_file(path: Path, bar: Progress, format: str | None = None) -> tuple[TranslationRules, dict[str, Any]]:
     """Read rules from a file or the folder of an export, and the store's settings from a manifest, if any."""
     manifest: dict[str, Any] = {}
     if path.is_dir():
@@ -231,6 +240,7 @@ def read_rule_file(path: Path, bar: Progress, format: str | None = None) -> tupl
 
 
 def _read_table(file: Path, format: str, names: tuple[str, ...], bar: Progress) -> RuleReader:
+    """Read rules from one of the formats in `_TABLES`. Feature `names` without a column are omitted."""
     import duckdb
 
     path = literal(str(file))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hierogram.tools.translation.text_translator import TextTranslator
 
 CORPUS = "corrections"
+"""Corpus of the pairs that are corrections."""
 
 _LEADING_TAG = re.compile(rf"\s*{TAG.pattern}")
 
@@ -41,8 +42,8 @@ Withdraw = Callable[[Sequence[int]], object]
 class Corrections:
     """Corrections of a store, one pair each in the corpus `corrections`. Thread-safe.
 
-    External ids begin with a digest of the source text. The newest correction of a text is valid. A new
-    correction is stored before the previous correction is withdrawn, so that a text never lacks its correction.
+    External ids begin with a digest of the source text. The newest correction of a text is valid. A new correction is
+    stored before the previous correction is withdrawn, so that a text never lacks its correction.
     """
 
     def __init__(self, store: GrammarStore, withdraw: Withdraw | None = None) -> None:
@@ -51,7 +52,11 @@ class Corrections:
         self._withdraw = withdraw or store.withdraw
 
     def find(self, text: str, html: bool = False) -> str | None:
-        """Return the newest correction of a text or HTML, capitalized if the text is. Normalizes whitespace."""
+        """Return the newest correction of a text, or None. Differences in whitespace are ignored.
+
+        If the text begins with a capital, so does the correction. With `html`, the text is HTML, and a correction of a
+        text without markup is escaped.
+        """
         pairs = self._find_pairs(text)
         if not pairs:
             return None
@@ -65,9 +70,9 @@ class Corrections:
         return escape(written, quote=False) if html and escape(text, quote=False) == text else written
 
     def put(self, text: str, translation: str, origin: str) -> int:
-        """Store a correction that replaces earlier corrections of a text.
+        """Store a correction that replaces earlier corrections of a text. Returns the id of its pair.
 
-        Returns the id of its pair. Raises `InputError`.
+        Raises `InputError` if the pair is rejected, for example because a side is empty or too long.
         """
         check_input_kind(self._store, PAIRS)
         earlier = self._find_pairs(text)
@@ -106,14 +111,17 @@ def _digest(text: str) -> str:
 
 
 TEXT_FORMATS = (TEXT, HTML)
+"""Formats of running text."""
 
 MAX_TRANSLATED = 250_000
 """Maximum product of a request's number of characters and its number of translations per text."""
 
 _MAX_WORDS_LOOKED_UP = 400
+"""Maximum number of words of a text that language detection looks up."""
 _MAX_PAIRS_COUNTED = 50_000
 """Maximum number of pairs counted for language detection in a store of word parts."""
 _MAX_LOG_ODDS = 20.0
+"""Limit of the log-odds of a language, so that `exp` does not overflow."""
 
 
 def check_translation_size(texts: Sequence[str], translations: int) -> None:
@@ -128,7 +136,7 @@ def check_translation_size(texts: Sequence[str], translations: int) -> None:
 
 @dataclass(frozen=True)
 class PlainTranslation:
-    """Translation of a text, and alternatives, best first."""
+    """Best translation of a text, and different alternatives, best first."""
 
     text: str
     alternatives: list[str]
@@ -175,7 +183,7 @@ class StoreTranslator:
         return PlainTranslation(best, further[:alternatives])
 
     def detect(self, text: str) -> list[tuple[str, float]]:
-        """Return the store's languages, likeliest first, with probabilities from the frequencies of words."""
+        """Return the languages, likeliest first, with probabilities by word frequency. Empty if undefined."""
         settings = self._store.settings()
         pipeline = make_pipeline(settings).with_whole_words().for_running_text()
         words = [word for side in (pipeline.source, pipeline.target) for word in side.tokens(text).split()]

@@ -20,11 +20,11 @@ from hierogram.tools.translation.documents import (
     HTML,
     TEXT,
     AttachedTag,
+    DocumentPart,
     Paragraph,
-    Part,
     PlacedItem,
     TagPair,
-    divide,
+    divide_document,
     place_tags,
 )
 from hierogram.tools.translation.fixed_words import InputPhrase, Words, split_words
@@ -33,59 +33,73 @@ from hierogram.tools.translation.translating import Candidate, DecodedPart, Tran
 FindCorrection = Callable[[str, bool], str | None]
 """Callback that returns a user's correction of a text, or None: `(text, is HTML)`."""
 TOKENS = "tokens"
-"""Format of tokenized text, whose translations are also tokenized."""
-_NUMBER = re.compile(r"\d+")
+"""Format of a line of text whose translations are tokens."""
+_NUMERAL = re.compile(r"\d+")
 _CANDIDATES_PER_TEXT = 3
 """Candidates per requested translation, because several candidates may have the same text."""
 
 
-class _Unit(NamedTuple):
-    """Source word: grammar form, token, span in the paragraph, output text if kept, given translations."""
+class _SourceUnit(NamedTuple):
+    """Token of a sentence, which is decoded as one word."""
 
-    word: str
+    # Form of the token to look up in the grammar.
+    grammar_form: str
     token: str
+    # Characters of the token in the text of the paragraph.
     text_span: TextSpan
-    written: str | None = None
+    # Output of a kept span, as written in the document. None for other tokens.
+    kept_text: str | None = None
+    # Translations from markup, or the token itself if it is a kept span. Empty for other tokens.
     given: tuple[Words, ...] = ()
 
 
 class _Sentence(NamedTuple):
-    """Sentence or group of sentences, the text before it, and its number of decoded parts."""
+    """Sentence, or group of sentences that are decoded together."""
+
+    # Text since the sentence before it, or since the start of the paragraph. Escaped if the document is HTML.
+    text_before: str
+    is_first: bool
+    units: list[_SourceUnit]
+    part_count: int
+    """Number of parts that were decoded separately, more than one for a long sentence."""
+
+
+class DisplayedWord(NamedTuple):
+    """Word of a translation as displayed, and the text before it, such as a space."""
 
     before: str
-    # True after another sentence of the paragraph.
-    follows: bool
-    units: list[_Unit]
-    part_count: int
+    text: str
 
 
 class TextParagraph(NamedTuple):
-    """Translated paragraph, with spans of its source and target words in the whole translation."""
+    """Source paragraph with the words of its translation."""
 
     text: str
-    sources: TextSpan
-    targets: TextSpan
+    """Source text, without paired tags."""
+    source_span: Span
+    """Its words among the source words of the whole translation."""
+    target_span: Span
+    """Its words among the target words of the whole translation."""
     text_spans: list[TextSpan]
-    """Spans of the source words in `text`."""
-    written: list[tuple[str, str]]
-    """Target words as displayed, each with the text before it."""
+    """Characters of each source word in `text`."""
+    target_words: list[DisplayedWord]
 
 
 @dataclass(frozen=True)
 class TextTranslation:
     """Text with its translations `texts`, best first, at least one.
 
-    `numbers` are the indices of the texts among the candidates of `translation`, empty for a source without words.
-    `paragraphs` belong to the best translation, and are empty if translations are tokens. `divided` is the number of
-    sentences or groups translated in parts. `corrected` is a user's correction of the source, which is not in `texts`.
+    `candidate_indices` are the indices of the texts among the candidates of `translation`, empty for a source without
+    words. `paragraphs` belong to the best translation, and are empty if translations are tokens. `divided_sentences` is
+    the number of sentences or groups translated in parts. `corrected` is a user's correction, which is not in `texts`.
     """
 
     source: str
     texts: list[str]
-    numbers: list[int]
+    candidate_indices: list[int]
     translation: Translation
     paragraphs: list[TextParagraph]
-    divided: int = 0
+    divided_sentences: int = 0
     corrected: str | None = None
 
     @property
@@ -95,22 +109,22 @@ class TextTranslation:
 
     @property
     def candidates(self) -> list[Candidate]:
-        """Tokens, score and features of each translation."""
-        return [self.translation.candidates[number] for number in self.numbers]
+        """Tokens, score and features of each of `texts`. Empty for a source without words."""
+        return [self.translation.candidates[index] for index in self.candidate_indices]
 
-    def alignment(self, number: int = 0) -> list[Span]:
-        """Return linked word positions of source and target of a translation."""
-        return self.translation.alignment(self.numbers[number]) if self.numbers else []
+    def alignment(self, index: int = 0) -> list[tuple[int, int]]:
+        """Return the word links of `texts[index]`: (source position, target position), from 0."""
+        return self.translation.alignment(self.candidate_indices[index]) if self.candidate_indices else []
 
-    def derivation(self, number: int = 0) -> list[RuleUse]:
-        """Return the rules of a translation's derivation. Spans are word positions."""
-        return self.translation.derivation(self.numbers[number]) if self.numbers else []
+    def derivation(self, index: int = 0) -> list[RuleUse]:
+        """Return the rules of the derivation of `texts[index]`. Spans are word positions."""
+        return self.translation.derivation(self.candidate_indices[index]) if self.candidate_indices else []
 
 
 class TextTranslator:
     """Translator of running text, based on a translator of tokens. Thread-safe.
 
-    If the translator's pipeline takes tokens, text is tokenized by the rules of its languages, or by general rules.
+    If the pipeline of `translator` takes tokens, text is tokenized by the rules of its languages, or by general rules.
     Sentences are translated one by one, or in groups if the grammar's pairs have several sentences, such as verses.
     """
 
@@ -121,7 +135,7 @@ class TextTranslator:
         self._find_correction = find_correction
 
     def input_pipeline(self, format: str) -> TextPipeline:
-        """Return the pipeline that tokenizes text of a format."""
+        """Return the pipeline that tokenizes text of a format: for `tokens`, the translator's own pipeline."""
         return self.translator.pipeline if format == TOKENS else self.pipeline
 
     def translate(
@@ -133,17 +147,17 @@ class TextTranslator:
         markup: bool = False,
         pipeline: TextPipeline | None = None,
     ) -> TextTranslation:
-        """Translate a text of one or more paragraphs in up to `best` ways. Line breaks are kept.
+        """Translate a text of one or more paragraphs into up to `best` different texts. Line breaks are kept.
 
-        Users' corrections are used if the format is not `tokens` and `markup` is False. With the format `tokens`,
-        `pipeline` replaces the translator's pipeline.
+        Users' corrections are used if the format is not `tokens` and `markup` is False. With the format `tokens`, the
+        text is one line, and `pipeline` replaces the translator's pipeline.
         """
         format = format or self.default_format
         if format == TOKENS:
             translation = self.translator.translate(text, best, markup=markup, pipeline=pipeline)
             texts = [candidate.text for candidate in translation.candidates]
-            divided = int(len(translation.decoded_parts) > 1)
-            return TextTranslation(text, texts or [""], list(range(len(texts))), translation, [], divided)
+            divided_sentences = int(len(translation.decoded_parts) > 1)
+            return TextTranslation(text, texts or [""], list(range(len(texts))), translation, [], divided_sentences)
         limit = 1 if best == 1 else _CANDIDATES_PER_TEXT * best
         result = self._translate(text, format, best, markup, limit)
         # Candidates with different tokens can have the same text.
@@ -155,40 +169,41 @@ class TextTranslator:
         return replace(result, corrected=self._find_correction(text, format == HTML))
 
     def _translate(self, text: str, format: str, best: int, markup: bool, limit: int) -> TextTranslation:
-        parts = divide(text, format, markup)
+        """Translate text or HTML into up to `best` different texts of the first `limit` candidates."""
+        document = divide_document(text, format, markup)
         decoded_parts: list[DecodedPart] = []
+        # Sentences of each paragraph, by the index of the paragraph in the document.
         sentences: dict[int, list[_Sentence]] = {}
-        for number, part in enumerate(parts):
+        for index, part in enumerate(document):
             if not isinstance(part, Paragraph) or not _is_translatable(part):
                 continue
-            sentences_of_paragraph = sentences.setdefault(number, [])
+            sentences_of_paragraph = sentences.setdefault(index, [])
             end = 0
             for start, stop in self._sentence_spans(part):
                 # A sentence of control characters has no words.
                 if units := list(self._units(part, start, stop)):
                     decoded = self._decode(units, limit)
                     decoded_parts += decoded
-                    before, follows = part.escape(part.text[end:start]), bool(sentences_of_paragraph)
-                    sentences_of_paragraph.append(_Sentence(before, follows, units, len(decoded)))
+                    text_before, is_first = part.escape(part.text[end:start]), not sentences_of_paragraph
+                    sentences_of_paragraph.append(_Sentence(text_before, is_first, units, len(decoded)))
                     end = stop
         all_sentences = list(chain.from_iterable(sentences.values()))
-        words = tuple(unit.word for sentence in all_sentences for unit in sentence.units)
+        words = tuple(unit.grammar_form for sentence in all_sentences for unit in sentence.units)
         translation = self.translator.join(words, decoded_parts, limit)
         candidates: dict[str, int] = {}
         paragraphs: list[TextParagraph] = []
         for candidate in range(max(1, len(translation.candidates))):
-            written, written_paragraphs = self._written(parts, sentences, translation, candidate)
-            candidates.setdefault(written, candidate)
-            paragraphs = paragraphs or written_paragraphs
+            candidate_text, candidate_paragraphs = self._render(document, sentences, translation, candidate)
+            candidates.setdefault(candidate_text, candidate)
+            paragraphs = paragraphs or candidate_paragraphs
             if len(candidates) == best:
                 break
-        divided = sum(sentence.part_count > 1 for sentence in all_sentences)
-        numbers = list(candidates.values()) if translation.candidates else []
-        return TextTranslation(text, list(candidates), numbers, translation, paragraphs, divided)
+        divided_sentences = sum(sentence.part_count > 1 for sentence in all_sentences)
+        indices = list(candidates.values()) if translation.candidates else []
+        return TextTranslation(text, list(candidates), indices, translation, paragraphs, divided_sentences)
 
     def _sentence_spans(self, paragraph: Paragraph) -> list[TextSpan]:
-        """Return the spans of the sentences, grouped as in the store's pairs. No span ends within kept text."""
-        # A tag such as a line break belongs to the sentence after it.
+        """Return the character spans of sentences or groups. No span ends inside a kept span."""
         text = paragraph.text
         tags = [span for span in paragraph.kept if _is_tag(span.written)]
         protected = [span for span in paragraph.kept if not _is_tag(span.written)]
@@ -206,10 +221,11 @@ class TextTranslator:
         groups = [text_spans[k : k + size] for k in range(0, len(text_spans), size)]
         return [(group[0][0], group[-1][1]) for group in groups]
 
-    def _units(self, paragraph: Paragraph, start: int, stop: int) -> Iterator[_Unit]:
+    def _units(self, paragraph: Paragraph, start: int, stop: int) -> Iterator[_SourceUnit]:
+        """Tokenize the characters `start` to `stop` of a paragraph."""
         protected = [span for span in paragraph.kept if start <= span.start < stop]
         source, target = self.pipeline.source, self.pipeline.target
-        written = {span.start: span.written for span in protected}
+        kept_texts = {span.start: span.written for span in protected}
         words: list[tuple[TextWord, TextSpan]] = []
         # Tokenize the text on both sides of a tag separately, so that no word extends across a tag.
         tags = [span for span in protected if _is_tag(span.written)]
@@ -225,15 +241,15 @@ class TextTranslator:
         in_capitals = all_capital([word.token for word, _ in words if not word.is_protected])
         for word, text_span in words:
             if not word.is_protected:
-                yield _Unit(self._known(word.token, in_capitals), word.token, text_span)
+                yield _SourceUnit(self._grammar_form(word.token, in_capitals), word.token, text_span)
             elif (choices := paragraph.given.get(text_span[0])) is not None:
                 choice_words = tuple(split_words(target.tokens(choice)) for choice in choices)
-                yield _Unit(word.token, word.token, text_span, None, choice_words)
+                yield _SourceUnit(word.token, word.token, text_span, None, choice_words)
             else:
-                yield _Unit(word.token, word.token, text_span, written[text_span[0]], ((word.token,),))
+                yield _SourceUnit(word.token, word.token, text_span, kept_texts[text_span[0]], ((word.token,),))
 
-    def _known(self, word: str, in_capitals: bool) -> str:
-        """Return a form of a source word that is in the grammar, else the word, in lowercase if `in_capitals`."""
+    def _grammar_form(self, word: str, in_capitals: bool) -> str:
+        """Return a form of a source word in the grammar, or else the word, in lowercase if `in_capitals`."""
         grammar, casing = self.translator.grammar, self.translator.grammar.source_casing
         small = casing.lower(word)
         forms = [small, casing.capitalize(small), word] if in_capitals else [word, small, casing.capitalize(word)]
@@ -241,126 +257,133 @@ class TextTranslator:
         standalone = (form for form in known if grammar.source_numbers[form] in grammar.standalone)
         return next(standalone, known[0] if known else forms[0])
 
-    def _decode(self, units: Sequence[_Unit], best: int) -> list[DecodedPart]:
-        # Pass words with digits through if a part has no derivation with the source's numbers.
-        parts = self.translator.decode(_input_phrases(units, keep_numbers=False), best)
-        if not all(map(_with_source_numbers, parts)):
-            parts = self.translator.decode(_input_phrases(units, keep_numbers=True), best)
-        return [self.translator.select(part, best, _with_source_numbers(part)) for part in parts]
+    def _decode(self, units: Sequence[_SourceUnit], best: int) -> list[DecodedPart]:
+        """Return up to `best` derivations of each part, if possible with the numerals of the source."""
+        parts = self.translator.decode(_input_phrases(units, keep_numerals=False), best)
+        if not all(map(_select_by_numerals, parts)):
+            # A part has no derivation with the source's numerals, so pass words with digits through.
+            parts = self.translator.decode(_input_phrases(units, keep_numerals=True), best)
+        return [self.translator.select(part, best, _select_by_numerals(part)) for part in parts]
 
-    def _written(
-        self, parts: Sequence[Part], sentences: dict[int, list[_Sentence]], translation: Translation, candidate: int
-    ) -> tuple[str, list[TextParagraph]]:
+    def _render(
+        self, document: Sequence[DocumentPart], sentences: dict[int, list[_Sentence]], translation: Translation,
+        candidate: int,
+    ) -> tuple[str, list[TextParagraph]]:  # fmt: skip
+        """Return the text of a candidate, and its paragraphs with words."""
         links: list[list[int]] = [[] for _ in translation.source]
         for i, j in translation.alignment(candidate):
             links[i].append(j)
-        fixed_positions = {
+        given = {
             first_word + j
-            for part, number, _, first_word in translation.iterate_parts(candidate)
-            for j in given_positions(part, number)
+            for part, derivation, _, first_word in translation.iterate_parts(candidate)
+            for j in given_positions(part, derivation)
         }
         words = translation.candidates[candidate].words if translation.candidates else ()
-        ends = [target for *_, target in translation.iterate_parts(candidate)] + [len(words)]
+        # Offset of the first target word of each decoded part, and the number of words.
+        offsets = [target for *_, target in translation.iterate_parts(candidate)] + [len(words)]
         out: list[str] = []
         paragraphs: list[TextParagraph] = []
-        source = part_index = 0
-        for number, part in enumerate(parts):
-            if isinstance(part, str) or not sentences.get(number):
-                out += [part] if isinstance(part, str) else _tagged(part, part.tag_pairs, 0, len(part.text))
+        source_offset = part_index = 0
+        for index, part in enumerate(document):
+            if isinstance(part, str) or not sentences.get(index):
+                out += [part] if isinstance(part, str) else _original(part, part.tag_pairs, 0, len(part.text))
                 continue
-            first, begin = source, ends[part_index]
-            written: list[tuple[str, str]] = []
+            first_source, first_target = source_offset, offsets[part_index]
+            displayed: list[DisplayedWord] = []
             text_spans: list[TextSpan] = []
-            for sentence in sentences[number]:
-                start, end = ends[part_index], ends[part_index + sentence.part_count]
-                unit_links = links[source : source + len(sentence.units)]
+            for sentence in sentences[index]:
+                start, end = offsets[part_index], offsets[part_index + sentence.part_count]
+                unit_links = links[source_offset : source_offset + len(sentence.units)]
                 linked = [[j - start for j in unit_targets] for unit_targets in unit_links]
-                fixed = {j - start for j in fixed_positions if start <= j < end}
-                written += self._sentence(part, sentence, words[start:end], linked, fixed)
+                given_in_sentence = {j - start for j in given if start <= j < end}
+                displayed += self._render_sentence(part, sentence, words[start:end], linked, given_in_sentence)
                 text_spans += [unit.text_span for unit in sentence.units]
-                source += len(sentence.units)
+                source_offset += len(sentence.units)
                 part_index += sentence.part_count
-            pairs = [(i - first, j - begin) for i in range(first, source) for j in links[i]]
-            tags, tagged = _tagged_words(part, text_spans, pairs, written)
-            out += _assembled(place_tags(tags, text_spans, pairs, len(written)), tagged)
+            source_span, target_span = (first_source, source_offset), (first_target, offsets[part_index])
+            pairs = [(i - first_source, j - first_target) for i in range(*source_span) for j in links[i]]
+            outer_tags, tagged = _insert_inner_tags(part, text_spans, pairs, displayed)
+            out += _join_words_and_tags(place_tags(outer_tags, text_spans, pairs, len(displayed)), tagged)
             out.append(part.escape(part.text[text_spans[-1][1] :]))
-            paragraphs.append(TextParagraph(part.text, (first, source), (begin, ends[part_index]), text_spans, written))
+            paragraphs.append(TextParagraph(part.text, source_span, target_span, text_spans, displayed))
         return "".join(out), paragraphs
 
-    def _sentence(
-        self, paragraph: Paragraph, sentence: _Sentence, words: Sequence[str], linked: Links, fixed: Collection[int]
-    ) -> Iterator[tuple[str, str]]:
-        """Yield displayed words, each with the text before it. `fixed` are positions of given translations."""
+    def _render_sentence(
+        self, paragraph: Paragraph, sentence: _Sentence, words: Sequence[str], linked: Links, given: Collection[int]
+    ) -> Iterator[DisplayedWord]:
+        """Yield the target words with case and spacing. `given` are positions of given translations."""
         units = sentence.units
-        protected = {linked[k][0]: k for k, unit in enumerate(units) if unit.written is not None}
+        protected = {linked[k][0]: k for k, unit in enumerate(units) if unit.kept_text is not None}
         # Use the text instead of the tokens, which are in lowercase if the store's tokens are.
         texts = (paragraph.text[slice(*unit.text_span)].replace(SOFT_HYPHEN, "") for unit in units)
         source_words = [
-            SourceWord(text, unit.word, unit.written is not None, _is_tag(unit.written))
+            SourceWord(text, unit.grammar_form, unit.kept_text is not None, _is_tag(unit.kept_text))
             for text, unit in zip(texts, units, strict=True)
         ]
         grammar = self.translator.grammar
-        cased = recase(grammar.source_casing, grammar.target_casing, words, source_words, linked, fixed)
+        cased = recase(grammar.source_casing, grammar.target_casing, words, source_words, linked, given)
         # Drop repeated and unpaired marks, unless the source also has such marks or the translation has nothing else.
-        sources = [unit.word for unit in units]
-        for find in (find_repeated, find_unpaired):
-            if not find(sources):
-                dropped = find(cased) - {*protected} - {*fixed}
+        sources = [unit.grammar_form for unit in units]
+        for find_marks in (find_repeated, find_unpaired):
+            if not find_marks(sources):
+                dropped = find_marks(cased) - {*protected} - {*given}
                 if any(word and j not in dropped for j, word in enumerate(cased)):
                     cased = ["" if j in dropped else word for j, word in enumerate(cased)]
         separators = self.pipeline.target.rules.separators(cased)
         if separators:
-            separators[0] = self._before(sentence)
+            separators[0] = self._text_before(sentence)
         default_separators = self.pipeline.source.rules.separators(sources)
         for (first, second), to_first, to_second, separator in zip(
             pairwise(units), linked, linked[1:], default_separators[1:], strict=False
         ):
             adjacent = [j for j in to_second if j - 1 in to_first]
             if first.text_span[1] == second.text_span[0]:
-                _join_words(first, second, adjacent, cased, separators)
+                _remove_spaces(first, second, adjacent, cased, separators)
             elif not separator:
                 # Keep an unusual space of the source between two words that are passed through.
                 for j in adjacent:
-                    if not separators[j] and (cased[j - 1], cased[j]) == (first.word, second.word):
+                    if not separators[j] and (cased[j - 1], cased[j]) == (first.grammar_form, second.grammar_form):
                         separators[j] = paragraph.escape(paragraph.text[first.text_span[1] : second.text_span[0]])
         for j, (separator, word) in enumerate(zip(separators, cased, strict=True)):
-            written = units[protected[j]].written if j in protected else None
-            yield separator, paragraph.escape(token_text(word)) if written is None else written
+            kept_text = units[protected[j]].kept_text if j in protected else None
+            yield DisplayedWord(separator, paragraph.escape(token_text(word)) if kept_text is None else kept_text)
 
-    def _before(self, sentence: _Sentence) -> str:
+    def _text_before(self, sentence: _Sentence) -> str:
         """Return the text before a sentence. Spaces are added or removed if only one language uses spaces."""
-        before, spaced = sentence.before, self.pipeline.target.rules.spaced
+        text_before, spaced = sentence.text_before, self.pipeline.target.rules.spaced
         if spaced == self.pipeline.source.rules.spaced:
-            return before
+            return text_before
         if not spaced:
-            return before.strip(" ")
-        return before if before[-1:].isspace() or not sentence.follows else f"{before} "
+            return text_before.strip(" ")
+        return text_before if text_before[-1:].isspace() or sentence.is_first else f"{text_before} "
 
 
-def _join_words(
-    first: _Unit, second: _Unit, adjacent: Sequence[int], words: Sequence[str], separators: list[str]
+def _remove_spaces(
+    first: _SourceUnit, second: _SourceUnit, adjacent: Sequence[int], words: Sequence[str], separators: list[str]
 ) -> None:
     """Remove spaces before `adjacent` translations of two joined words that are unchanged or punctuation."""
-    if is_unspaced(first.word) or is_unspaced(second.word):
+    words_before = first.grammar_form, second.grammar_form
+    if any(map(is_unspaced, words_before)):
         return
-    is_kept = first.written is not None or second.written is not None
-    is_mark = not first.word[-1:].isalnum(), not second.word[:1].isalnum()
+    is_kept = first.kept_text is not None or second.kept_text is not None
+    is_mark = not words_before[0][-1:].isalnum(), not words_before[1][:1].isalnum()
     for j in adjacent:
         if separators[j] == " ":
-            is_same = words[j - 1].lower() == first.word.lower(), words[j].lower() == second.word.lower()
+            is_same = [new.lower() == old.lower() for new, old in zip(words[j - 1 : j + 1], words_before, strict=True)]
             is_preserved = (is_same[0] and is_mark[0]) or (is_same[1] and is_mark[1])
             # Keep the space before a word that translates a punctuation mark.
-            same_kinds = [*map(is_word, words[j - 1 : j + 1])] == [is_word(first.word), is_word(second.word)]
+            same_kinds = [*map(is_word, words[j - 1 : j + 1])] == [*map(is_word, words_before)]
             if is_kept or all(is_same) or (is_preserved and same_kinds):
                 separators[j] = ""
 
 
-def _is_tag(written: str | None) -> bool:
-    return written is not None and written.startswith("<") and not is_word(TAG.sub("", written))
+def _is_tag(kept_text: str | None) -> bool:
+    """Check if kept text is markup without words, such as a tag that has no partner."""
+    return kept_text is not None and kept_text.startswith("<") and not is_word(TAG.sub("", kept_text))
 
 
 def as_plain(translated: TextTranslation) -> dict[str, Any]:
-    """Return a text and its translations as JSON values, best first."""
+    """Return a text and its translations, best first, as JSON values: the fields of `web.SentenceAnswer`."""
     return {
         "source": translated.source,
         "translation": translated.text,
@@ -373,10 +396,10 @@ def as_plain(translated: TextTranslation) -> dict[str, Any]:
                 "tokens": candidate.text,
                 "score": candidate.score,
                 "features": candidate.features,
-                "alignment": translated.alignment(number),
-                "derivation": [asdict(use) for use in translated.derivation(number)],
+                "alignment": translated.alignment(index),
+                "derivation": [asdict(use) for use in translated.derivation(index)],
             }
-            for number, (text, candidate) in enumerate(zip(translated.texts, translated.candidates, strict=False))
+            for index, (text, candidate) in enumerate(zip(translated.texts, translated.candidates, strict=False))
         ],
     }
 
@@ -388,44 +411,48 @@ def _is_translatable(paragraph: Paragraph) -> bool:
     return bool(paragraph.given) or is_word("".join(between))
 
 
-def _assembled(items: Iterable[PlacedItem], written: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _join_words_and_tags(items: Iterable[PlacedItem], words: Sequence[DisplayedWord]) -> Iterator[str]:
     """Yield words, tags, and the text before each word. This text follows closing and attached tags."""
     tags: list[str] = []
     for item in items:
         if isinstance(item, str):
             tags += [item] if item else []
             continue
-        separator, word = written[item]
-        before = list(takewhile(lambda tag: tag.startswith("</") or isinstance(tag, AttachedTag), tags))
-        yield from (*before, separator, *tags[len(before) :], word)
+        word = words[item]
+        attached = list(takewhile(lambda tag: tag.startswith("</") or isinstance(tag, AttachedTag), tags))
+        yield from (*attached, word.before, *tags[len(attached) :], word.text)
         tags = []
     yield from tags
 
 
-def _tagged_words(
-    paragraph: Paragraph, text_spans: Sequence[TextSpan], links: Sequence[Span], written: Sequence[tuple[str, str]]
-) -> tuple[list[TagPair], list[tuple[str, str]]]:
+def _insert_inner_tags(
+    paragraph: Paragraph,
+    text_spans: Sequence[TextSpan],
+    links: Sequence[tuple[int, int]],
+    words: Sequence[DisplayedWord],
+) -> tuple[list[TagPair], list[DisplayedWord]]:
     """Insert tags inside unchanged words into their translations. Returns the other tags, and the words."""
     targets = {i: [j for _, j in group] for i, group in groupby(links, itemgetter(0))}
-    words = list(written)
-    inner: dict[int, list[TagPair]] = {}
+    inner_tags: dict[int, list[TagPair]] = {}
 
-    def others(pairs: Sequence[TagPair]) -> list[TagPair]:
-        remaining = []
+    def collect_inner(pairs: Sequence[TagPair]) -> list[TagPair]:
+        """Add pairs inside unchanged words to `inner_tags`, and return the other pairs."""
+        outer_pairs = []
         for pair in pairs:
             k = next((k for k, text_span in enumerate(text_spans) if _is_within(pair, text_span)), None)
-            word = None if k is None else paragraph.escape(paragraph.text[slice(*text_spans[k])])
-            if k is not None and [written[j][1] for j in targets.get(k, [])] == [word]:
-                inner.setdefault(k, []).append(pair)
+            source_text = None if k is None else paragraph.escape(paragraph.text[slice(*text_spans[k])])
+            if k is not None and [words[j].text for j in targets.get(k, [])] == [source_text]:
+                inner_tags.setdefault(k, []).append(pair)
             else:
-                remaining.append(replace(pair, inside=others(pair.inside)))
-        return remaining
+                outer_pairs.append(replace(pair, inside=collect_inner(pair.inside)))
+        return outer_pairs
 
-    outer = others(paragraph.tag_pairs)
-    for k, pairs in inner.items():
+    outer_tags = collect_inner(paragraph.tag_pairs)
+    tagged = list(words)
+    for k, pairs in inner_tags.items():
         [j] = targets[k]
-        words[j] = (written[j][0], "".join(_tagged(paragraph, pairs, *text_spans[k])))
-    return outer, words
+        tagged[j] = DisplayedWord(words[j].before, "".join(_original(paragraph, pairs, *text_spans[k])))
+    return outer_tags, tagged
 
 
 def _is_within(pair: TagPair, text_span: TextSpan) -> bool:
@@ -434,35 +461,38 @@ def _is_within(pair: TagPair, text_span: TextSpan) -> bool:
     return start <= pair.start < end and start < pair.end <= end and (pair.start, pair.end) != text_span
 
 
-def _tagged(paragraph: Paragraph, pairs: Sequence[TagPair], start: int, end: int) -> Iterator[str]:
+def _original(paragraph: Paragraph, pairs: Sequence[TagPair], start: int, end: int) -> Iterator[str]:
     for pair in pairs:
         yield paragraph.original(start, pair.start)
         yield pair.opening
-        yield from _tagged(paragraph, pair.inside, pair.start, pair.end)
+        yield from _original(paragraph, pair.inside, pair.start, pair.end)
         yield pair.closing
         start = pair.end
     yield paragraph.original(start, end)
 
 
-def _input_phrases(units: Sequence[_Unit], keep_numbers: bool) -> list[InputPhrase]:
+def _input_phrases(units: Sequence[_SourceUnit], keep_numerals: bool) -> list[InputPhrase]:
+    """Return the input of the decoder. `keep_numerals` passes words with digits through."""
     phrases: list[InputPhrase] = []
 
-    def given_translations(unit: _Unit) -> tuple[Words, ...]:
-        return ((unit.word,),) if keep_numbers and not unit.given and _NUMBER.search(unit.word) else unit.given
+    def given_translations(unit: _SourceUnit) -> tuple[Words, ...]:
+        is_kept = keep_numerals and not unit.given and _NUMERAL.search(unit.grammar_form)
+        return ((unit.grammar_form,),) if is_kept else unit.given
 
     for given, group in groupby(units, given_translations):
         if given:
-            phrases += [InputPhrase((unit.word,), given) for unit in group]
+            phrases += [InputPhrase((unit.grammar_form,), given) for unit in group]
         else:
-            words, tokens = zip(*((unit.word, unit.token) for unit in group), strict=True)
+            words, tokens = zip(*((unit.grammar_form, unit.token) for unit in group), strict=True)
             phrases.append(InputPhrase(words, (), tokens))
     return phrases
 
 
-def _with_source_numbers(part: DecodedPart) -> list[int]:
-    source_numbers = _numbers(part.source_words())
-    return [k for k, words in enumerate(part.texts) if _numbers(words) == source_numbers]
+def _select_by_numerals(part: DecodedPart) -> list[int]:
+    """Return the indices of the derivations whose translations have the same numerals as the source."""
+    numerals = _count_numerals(part.source_words())
+    return [k for k, words in enumerate(part.translations) if _count_numerals(words) == numerals]
 
 
-def _numbers(words: Sequence[str]) -> Counter[str]:
-    return Counter(number for word in words for number in _NUMBER.findall(word))
+def _count_numerals(words: Sequence[str]) -> Counter[str]:
+    return Counter(numeral for word in words for numeral in _NUMERAL.findall(word))

@@ -1,7 +1,7 @@
 """Sentence translation with a grammar, feature weights and a language model.
 
-A position is one input symbol of the decoder: a word, a part of a word, or a phrase with a given translation. If
-several known words replace an unknown word, its first position contains the word, and its other positions are empty.
+The decoder translates input symbols: words, parts of words, and phrases with a given translation. If several known
+words replace an unknown word, its first symbol contains the word, and its other symbols are empty.
 """
 
 import os
@@ -33,7 +33,7 @@ from hierogram.samplers.decoding.consensus import CANDIDATES, choose_consensus
 from hierogram.samplers.decoding.decoder import DEFAULT_POPS, MAX_SPAN, SentenceDecoder
 from hierogram.samplers.decoding.grammar import COUNTED_FEATURES, UNKNOWN_SYMBOL, no_model
 from hierogram.samplers.decoding.kbest import Outputs
-from hierogram.samplers.grammar.rules import RuleUse, Span, Symbol, render_side
+from hierogram.samplers.grammar.rules import RuleUse, Side, Span, render_side
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.storage.records.parts import index_words, is_modifier, join_parts
 from hierogram.tools.translation.casing import is_word
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class _Use(NamedTuple):
-    """Rule in a derivation, with half-open spans of positions and target tokens, and rules in its gaps."""
+    """Rule in a derivation, its spans of input symbols and target tokens, and the rules in its gaps."""
 
     rule: int
     source: Span
@@ -58,84 +58,85 @@ class _Use(NamedTuple):
 
 @dataclass(frozen=True)
 class DecodedPart:
-    """Decoded part of a sentence. `own` contains target words that are not in the grammar.
+    """Decoded part of a sentence. `extra_words` contains target words that are not in the grammar.
 
-    `starts` contains the index of the first source word of each position, and the number of source words. If the
-    grammar has parts of words, positions and target words are parts, but `texts` and `source_words` are whole words.
+    `word_starts` contains the index of the first source word of each input symbol, and the number of source words. If
+    the grammar has parts of words, input symbols and target tokens are parts, but `translations` and `source_words` are
+    whole words.
     """
 
     grammar: TranslationGrammar
     sentence: InputSentence
     outputs: Outputs
-    positions: list[Words]
-    own: list[str]
-    starts: list[int]
+    symbol_words: list[Words]
+    extra_words: list[str]
+    word_starts: list[int]
 
-    def take(self, numbers: Sequence[int]) -> "DecodedPart":
-        """Return a copy with only the derivations `numbers`, in this order."""
+    def select_derivations(self, indices: Sequence[int]) -> "DecodedPart":
+        """Return a copy with only the derivations `indices`, in this order."""
         out = self.outputs
-        words = [out.words[slice(*out.word_start[k : k + 2])] for k in numbers]
-        uses = [out.uses[slice(*out.use_start[k : k + 2])] for k in numbers]
+        words = [out.words[slice(*out.word_start[k : k + 2])] for k in indices]
+        uses = [out.uses[slice(*out.use_start[k : k + 2])] for k in indices]
         starts = [np.cumsum([0, *map(len, arrays)], dtype=np.int64) for arrays in (words, uses)]
-        features, scores = out.features[numbers], out.scores[numbers]
+        features, scores = out.features[indices], out.scores[indices]
         outputs = Outputs(np.concatenate(words), starts[0], np.concatenate(uses), starts[1], features, scores)
         return replace(self, outputs=outputs)
 
     @cached_property
-    def texts(self) -> list[Words]:
+    def translations(self) -> list[Words]:
         """Target words of each derivation."""
         out = self.outputs
-        numbers, places = np.unique(out.words, return_inverse=True)
-        tokens = np.array([*map(self.word, numbers.tolist())], object)[places].tolist()
+        numbers, inverse = np.unique(out.words, return_inverse=True)
+        tokens = np.array([*map(self._target_token, numbers.tolist())], object)[inverse].tolist()
         return [self._whole_words(tuple(tokens[start:end])) for start, end in pairwise(out.word_start.tolist())]
 
     def source_words(self) -> Words:
         """Return the source words, joined from parts of words."""
-        return self._whole_words(tuple(word for words in self.positions for word in words))
+        return self._whole_words(tuple(word for words in self.symbol_words for word in words))
 
     def _whole_words(self, tokens: Words) -> Words:
         return split_words(join_parts(" ".join(tokens))) if self.grammar.pipeline.word_parts else tokens
 
     def source_span(self, first: int, last: int) -> Span:
-        """Return the half-open span of source words of a half-open span of positions."""
+        """Return the half-open span of source words of the input symbols `first` to `last` - 1."""
         # A part of a compound covers its whole word.
-        return self.starts[first], max(self.starts[last], self.starts[last - 1] + 1)
+        return self.word_starts[first], max(self.word_starts[last], self.word_starts[last - 1] + 1)
 
-    def word_indices(self, number: int) -> list[int]:
+    def word_indices(self, derivation: int) -> list[int]:
         """Return the index of the target word of each token of a derivation, followed by the number of words."""
         out = self.outputs
-        tokens = tuple(map(self.word, out.words[out.word_start[number] : out.word_start[number + 1]].tolist()))
+        numbers = out.words[slice(*out.word_start[derivation : derivation + 2])].tolist()
+        tokens = tuple(map(self._target_token, numbers))
         return index_words(tokens) if self.grammar.pipeline.word_parts else list(range(len(tokens) + 1))
 
-    def word(self, number: int) -> str:
-        """Return the target word with a number, from the grammar's vocabulary or the sentence's own words."""
+    def _target_token(self, number: int) -> str:
         known = len(self.grammar.target_words)
-        return self.grammar.target_words[number] if number < known else self.own[number - known]
+        return self.grammar.target_words[number] if number < known else self.extra_words[number - known]
 
-    def sides(self, use: _Use) -> tuple[tuple[Symbol, ...], tuple[Symbol, ...]]:
-        """Return both sides of a rule in a derivation, with nonterminals 1, 2, and so on."""
+    def sides(self, use: _Use) -> tuple[Side, Side]:
+        """Return both sides of a rule. Nonterminals of both sides are numbered from 1 in source order."""
         rules = self.grammar.packed.rules
         if use.rule == GLUE_NEXT:
             return (1, 2), (1, 2)
         if use.rule >= rules:
             sentence, extra = self.sentence, use.rule - rules
             target = sentence.target[sentence.target_start[extra] : sentence.target_start[extra + 1]].tolist()
-            return self.positions[use.source[0]], tuple(map(self.word, target))
+            return self.symbol_words[use.source[0]], tuple(map(self._target_token, target))
         source, target = self.grammar.packed.source_side(use.rule), self.grammar.packed.target_side(use.rule)
         words = self.grammar.source_words
         return (
             tuple(-symbol if symbol < 0 else words[symbol] for symbol in source),
-            tuple(-symbol if symbol < 0 else self.word(symbol) for symbol in target),
+            tuple(-symbol if symbol < 0 else self._target_token(symbol) for symbol in target),
         )
 
-    def uses(self, number: int) -> list[_Use]:
+    def uses(self, derivation: int) -> list[_Use]:
         """Return the rules of a derivation, top-down in source order, without the goal rule and S → X."""
         out = self.outputs
-        uses = out.uses[out.use_start[number] : out.use_start[number + 1]]
+        uses = out.uses[slice(*out.use_start[derivation : derivation + 2])]
         below: dict[int, dict[int, int]] = {}
         for k, parent in enumerate(uses["parent"].tolist()):
             below.setdefault(parent, {})[int(uses["slot"][k])] = k
-        words = len(self.sentence.words)
+        symbols = len(self.sentence.words)
         nodes: dict[int, _Use] = {}
         # Iterate in reverse, because the rules in a rule's gaps follow the rule.
         for k in reversed(range(len(uses))):
@@ -145,7 +146,7 @@ class DecodedPart:
                 nodes[k] = children[0]
             else:
                 target = (int(uses["first"][k]), int(uses["last"][k]))
-                nodes[k] = _Use(rule, cell_span(words, int(uses["cell"][k])), target, children)
+                nodes[k] = _Use(rule, cell_span(symbols, int(uses["cell"][k])), target, children)
         uses_in_order, waiting = [], [nodes[0]]
         while waiting:
             uses_in_order.append(waiting.pop())
@@ -153,44 +154,46 @@ class DecodedPart:
         return uses_in_order
 
 
-def list_links(part: DecodedPart, number: int) -> list[Span]:
-    """Return sorted links of words. Given translations and words passed through link all their words."""
+def _list_links(part: DecodedPart, derivation: int) -> list[tuple[int, int]]:
+    """Return sorted word links. Given translations and words passed through link all their words."""
     check_deadline()
-    starts, words = part.starts, part.word_indices(number)
-    links: set[Span] = set()
-    for use in part.uses(number):
+    words = part.word_indices(derivation)
+    links: set[tuple[int, int]] = set()
+    for use in part.uses(derivation):
         if use.rule >= part.grammar.packed.rules:
             sources = range(*part.source_span(*use.source))
             links |= {(i, words[j]) for i in sources for j in range(*use.target)}
         elif use.rule >= 0:
             source, target = part.sides(use)
-            at = [starts[place] for place in _places(source, use.source[0], [child.source for child in use.children])]
-            to = _places(target, use.target[0], [child.target for child in use.children])
-            links |= {(at[i], words[to[j]]) for i, j in part.grammar.packed.rule_links(use.rule)}
+            symbols = _symbol_positions(source, use.source[0], [child.source for child in use.children])
+            tokens = _symbol_positions(target, use.target[0], [child.target for child in use.children])
+            rule_links = part.grammar.packed.rule_links(use.rule)
+            links |= {(part.word_starts[symbols[i]], words[tokens[j]]) for i, j in rule_links}
     return sorted(links)
 
 
-def given_positions(part: DecodedPart, number: int) -> Iterator[int]:
+def given_positions(part: DecodedPart, derivation: int) -> Iterator[int]:
     """Yield the indices of target words that a glossary or markup prescribes (given translations)."""
-    words, passes = part.word_indices(number), part.sentence.passes
-    for use in part.uses(number):
+    words, passes = part.word_indices(derivation), part.sentence.passes
+    for use in part.uses(derivation):
         extra = use.rule - part.grammar.packed.rules
         if extra >= 0 and not passes[extra]:
             yield from (words[j] for j in range(*use.target))
 
 
-def _places(side: tuple[Symbol, ...], start: int, spans: list[Span]) -> list[int]:
-    places = []
+def _symbol_positions(side: Side, start: int, child_spans: list[Span]) -> list[int]:
+    """Return the start of each symbol of a rule's side. Nonterminals have the spans of children."""
+    positions = []
     for symbol in side:
-        places.append(start)
-        start = start + 1 if isinstance(symbol, str) else spans[symbol - 1][1]
-    return places
+        positions.append(start)
+        start = start + 1 if isinstance(symbol, str) else child_spans[symbol - 1][1]
+    return positions
 
 
 MAX_WORDS = 100
 """Maximum number of words and given phrases decoded at once. Longer sentences are split into parts."""
 _LOOK_BACK = 3
-"""Each part ends after a punctuation mark in its last `MAX_WORDS` // `_LOOK_BACK` words, if any."""
+"""A part ends after a punctuation mark in its last `MAX_WORDS` // `_LOOK_BACK` words, if any."""
 _QUEUED_PER_THREAD = 4
 _LENGTH_STEP, _MAX_LENGTH_STEPS = 0.25, 5
 """Increase of the word weight if a translation is too short, and the maximum number of increases."""
@@ -200,7 +203,7 @@ _MIN_LENGTH_RATIO = 1.05
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Candidate translation: words, score w · f, nonzero features, and index of each part's derivation."""
+    """Words, score w · f, nonzero features, and the derivation index in each part."""
 
     words: Words
     score: float
@@ -215,7 +218,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Translation:
-    """N-best list of one or several sentences, best first."""
+    """N-best list of one or several sentences, best first. No candidates if the source has no words."""
 
     source: Words
     candidates: list[Candidate]
@@ -226,27 +229,27 @@ class Translation:
         """Best translation. Empty if the source has no words."""
         return self.candidates[0].text if self.candidates else ""
 
-    def iterate_parts(self, number: int) -> Iterator[tuple[DecodedPart, int, int, int]]:
+    def iterate_parts(self, candidate: int) -> Iterator[tuple[DecodedPart, int, int, int]]:
         """Yield each part, its derivation in a candidate, and the offsets of its source and target words."""
         source = target = 0
-        derivations = self.candidates[number].derivations if self.candidates else ()
+        derivations = self.candidates[candidate].derivations if self.candidates else ()
         for part, derivation in zip(self.decoded_parts, derivations, strict=True):
             yield part, derivation, source, target
-            source += part.starts[-1]
-            target += len(part.texts[derivation])
+            source += part.word_starts[-1]
+            target += len(part.translations[derivation])
 
-    def alignment(self, number: int = 0) -> list[tuple[int, int]]:
-        """Return linked positions of source and target words of a candidate."""
+    def alignment(self, candidate: int = 0) -> list[tuple[int, int]]:
+        """Return the word links of a candidate: (source position, target position), from 0."""
         return [
             (source + i, target + j)
-            for part, derivation, source, target in self.iterate_parts(number)
-            for i, j in list_links(part, derivation)
+            for part, derivation, source, target in self.iterate_parts(candidate)
+            for i, j in _list_links(part, derivation)
         ]
 
-    def derivation(self, number: int = 0) -> list[RuleUse]:
+    def derivation(self, candidate: int = 0) -> list[RuleUse]:
         """Return the rules of a candidate's derivation, top-down in source order, part by part."""
         rule_uses: list[RuleUse] = []
-        for part, derivation, source, target in self.iterate_parts(number):
+        for part, derivation, source, target in self.iterate_parts(candidate):
             uses, words = part.uses(derivation), part.word_indices(derivation)
             numbers = {id(use): k for k, use in enumerate(uses, len(rule_uses))}
             for use in uses:
@@ -256,6 +259,21 @@ class Translation:
                 source_side, target_side = map(render_side, part.sides(use))
                 rule_uses.append(RuleUse(source_side, target_side, *spans, children))
         return rule_uses
+
+
+class _InputSymbol(NamedTuple):
+    """Input symbol of the decoder."""
+
+    # Source words of the symbol, or a part of a word. Empty for the second and later substitutes of an unknown word.
+    words: Words
+    # Source symbol in the grammar, or `UNKNOWN_SYMBOL`.
+    number: int
+    # Given translations, which replace all rules.
+    given: tuple[Words, ...]
+    # Target words if the symbol has no given translation, and no rule translates it by itself.
+    passed: Words
+    # Number of source words that end with this symbol.
+    ended_words: int
 
 
 class Translator:
@@ -275,7 +293,7 @@ class Translator:
     ) -> None:
         """Build a decoder. `pipeline` must have tokenized the glossary. `lengthen` avoids short translations."""
         self.grammar = grammar
-        self.names = (*grammar.features, *COUNTED_FEATURES)
+        self.feature_names = (*grammar.features, *COUNTED_FEATURES)
         self._model = model
         # Choose no consensus without a language model: other orders of the same words have nearly the same score.
         self._consensus_size = 1 if model is None else CANDIDATES
@@ -285,14 +303,15 @@ class Translator:
         self._oov_similarity = oov_similarity
         lm_words = self._lm_words(grammar.target_words)
         self._max_length_steps = _MAX_LENGTH_STEPS if lengthen and grammar.length_ratio else 0
-        base = np.array([float(weights.get(name, 0.0)) for name in self.names])
-        longer = _LENGTH_STEP * np.array([name == WORDS for name in self.names])
+        base = np.array([float(weights.get(name, 0.0)) for name in self.feature_names])
+        longer = _LENGTH_STEP * np.array([name == WORDS for name in self.feature_names])
         lm, limits, charts = None if model is None else model.model, SearchLimits(MAX_SPAN, pops), list[DecodingChart]()
         self._decoder = cache(
             lambda step: SentenceDecoder(grammar.packed, base + step * longer, lm_words, lm, limits, charts)
         )
 
     def _lm_words(self, words: list[str]) -> NDArray[np.int32]:
+        """Return the language model's numbers of target words, or zeros without a language model."""
         return np.zeros(len(words), np.int32) if self._model is None else self._model.vocabulary.numbers(words)
 
     @cached_property
@@ -318,14 +337,14 @@ class Translator:
 
     def decode(self, phrases: list[InputPhrase], best: int) -> list[DecodedPart]:
         """Return the decoded parts of a sentence, each with `best` or more derivations if they exist."""
-        return [self._decode_part(positions, best) for positions in self._split_long(self.glossary.apply(phrases))]
+        return [self._decode_part(split, best) for split in self._split_long(self.glossary.apply(phrases))]
 
-    def select(self, part: DecodedPart, best: int, numbers: Sequence[int] = ()) -> DecodedPart:
-        """Return a part with up to `best` of the derivations `numbers` (default: all), the consensus first."""
-        rows = list(numbers or range(len(part.outputs.scores)))
+    def select(self, part: DecodedPart, best: int, derivations: Sequence[int] = ()) -> DecodedPart:
+        """Return a part with up to `best` of its `derivations` (default: all), the consensus first."""
+        rows = list(derivations or range(len(part.outputs.scores)))
         compared = rows[: self._consensus_size]
-        first = rows.pop(choose_consensus([part.texts[k] for k in compared], part.outputs.scores[compared]))
-        return part.take([first, *rows][:best])
+        first = rows.pop(choose_consensus([part.translations[k] for k in compared], part.outputs.scores[compared]))
+        return part.select_derivations([first, *rows][:best])
 
     def join(self, source: Words, parts: list[DecodedPart], best: int) -> Translation:
         """Join the n-best lists of all parts. The first candidate joins the first candidates of the parts."""
@@ -333,46 +352,43 @@ class Translator:
         return Translation(source, joined, parts)
 
     def _split_long(self, phrases: Iterable[InputPhrase]) -> Iterator[list[InputPhrase]]:
-        """Yield lists of positions to decode at once: single words, and phrases with a given translation."""
-        positions: list[InputPhrase] = []
+        """Yield lists of phrases to decode at once: single words, and phrases with a given translation."""
+        items: list[InputPhrase] = []
         for phrase in phrases:
-            positions += [phrase] if phrase.given else [InputPhrase((word,)) for word in phrase.words]
-        while len(positions) > MAX_WORDS:
-            places = range(MAX_WORDS, MAX_WORDS - MAX_WORDS // _LOOK_BACK, -1)
-            ends = (positions[place - 1] for place in places)
-            marks = (not end.given and not is_word(end.words[0]) for end in ends)
-            cut = next(compress(places, marks), MAX_WORDS)
-            yield positions[:cut]
-            positions = positions[cut:]
-        if positions:
-            yield positions
+            items += [phrase] if phrase.given else [InputPhrase((word,)) for word in phrase.words]
+        while len(items) > MAX_WORDS:
+            sizes = range(MAX_WORDS, MAX_WORDS - MAX_WORDS // _LOOK_BACK, -1)
+            last_items = (items[size - 1] for size in sizes)
+            ends_in_mark = (not item.given and not is_word(item.words[0]) for item in last_items)
+            cut = next(compress(sizes, ends_in_mark), MAX_WORDS)
+            yield items[:cut]
+            items = items[cut:]
+        if items:
+            yield items
 
-    def _symbols(self, positions: list[InputPhrase]) -> Iterator[tuple[InputPhrase, int, Words, int]]:
-        """Yield the position of each symbol to decode, its number or `UNKNOWN_SYMBOL`, and two more values.
-
-        These are the target words if no rule translates the symbol, and the number of source words that end at it.
-        """
+    def _symbols(self, items: list[InputPhrase]) -> Iterator[_InputSymbol]:
+        """Yield the input symbols of single words and of phrases with a given translation."""
         grammar, before = self.grammar, ""
-        for position in positions:
-            if position.given:
-                given = position.given
+        for item in items:
+            if item.given:
+                given = item.given
                 if self._segmenters:
-                    joined = (self._segmenters[1].split_line(" ".join(words)) for words in given)
-                    position = InputPhrase(position.words, tuple(map(split_words, joined)))
-                yield position, UNKNOWN_SYMBOL, (), len(position.words)
+                    segmented = (self._segmenters[1].split_line(" ".join(words)) for words in given)
+                    given = tuple(map(split_words, segmented))
+                yield _InputSymbol(item.words, UNKNOWN_SYMBOL, given, (), len(item.words))
             else:
-                word = position.words[0]
+                word = item.words[0]
                 parts, numbers = self._word_parts(word, before)
-                for k, (part, symbol) in enumerate(zip(parts, numbers, strict=True)):
-                    passed = grammar.linked_words(symbol) if symbol >= 0 and symbol not in grammar.standalone else None
+                for k, (part, number) in enumerate(zip(parts, numbers, strict=True)):
+                    passed = grammar.linked_words(number) if number >= 0 and number not in grammar.standalone else None
                     if passed is None and len(parts) > 1 and not is_modifier(parts[0]):
                         # A subword must not be attached to a word of the target language. So the first one passes the
                         # whole word through, and the others nothing.
                         passed = () if k else (word,)
                     elif passed is None:
                         passed = (join_parts(part),) if part else ()
-                    yield InputPhrase((part,) if part else ()), symbol, passed, int(k == len(parts) - 1)
-            before = position.words[-1]
+                    yield _InputSymbol((part,) if part else (), number, (), passed, int(k == len(parts) - 1))
+            before = item.words[-1]
 
     def _word_parts(self, word: str, before: str) -> tuple[Words, list[int]]:
         """Return the parts of a source word and their numbers, or the word and its substitutes' numbers."""
@@ -398,50 +414,57 @@ class Translator:
         # Only the first symbol has the word, so that it is displayed once.
         return (word, *[""] * (len(numbers) - 1)), numbers
 
-    def _decode_part(self, positions: list[InputPhrase], best: int) -> DecodedPart:
-        check_deadline()
+    def _input_sentence(self, symbols: Sequence[_InputSymbol]) -> tuple[InputSentence, list[str]]:
+        """Return the input of the decoder, and the target words that are not in the grammar."""
         grammar = self.grammar
-        symbols = list(self._symbols(positions))
-        own: dict[str, int] = {}
-        words, first, target, target_start, passes = [], [0], [], [0], []
+        extra_words: dict[str, int] = {}
+        numbers, extra_first, target, target_start, passes = [], [0], [], [0], []
 
         def append_side(side: Words, passed_through: int) -> None:
             for word in side:
                 number = grammar.target_numbers.get(word)
-                target.append(len(grammar.target_words) + own.setdefault(word, len(own)) if number is None else number)
+                if number is None:
+                    number = len(grammar.target_words) + extra_words.setdefault(word, len(extra_words))
+                target.append(number)
             target_start.append(len(target))
             passes.append(passed_through)
 
-        for position, number, passed, _ in symbols:
-            words.append(number)
-            for side in position.given:
+        for symbol in symbols:
+            numbers.append(symbol.number)
+            for side in symbol.given:
                 append_side(side, 0)
-            if not position.given and number not in grammar.standalone:
-                append_side(passed, 1)
-            first.append(len(passes))
-        arrays = [np.array(column, np.int32) for column in (words, first, target, target_start, passes)]
-        sentence = InputSentence._make([*arrays, self._lm_words(list(own))])
-        sources = [position.words for position, *_ in symbols]
-        starts = [0, *accumulate(ends for *_, ends in symbols)]
+            if not symbol.given and symbol.number not in grammar.standalone:
+                append_side(symbol.passed, 1)
+            extra_first.append(len(passes))
+        arrays = [np.array(column, np.int32) for column in (numbers, extra_first, target, target_start, passes)]
+        return InputSentence._make([*arrays, self._lm_words(list(extra_words))]), list(extra_words)
+
+    def _decode_part(self, items: list[InputPhrase], best: int) -> DecodedPart:
+        """Decode phrases at once. If the best translation is too short, the word weight is increased."""
+        check_deadline()
+        symbols = list(self._symbols(items))
+        sentence, extra_words = self._input_sentence(symbols)
+        symbol_words = [symbol.words for symbol in symbols]
+        word_starts = [0, *accumulate(symbol.ended_words for symbol in symbols)]
 
         def decode_with_step(step: int) -> DecodedPart:
             limit = max(best, CANDIDATES)
             while True:
                 outputs = self._decoder(step).decode(sentence, limit, distinct=True)
-                part = DecodedPart(grammar, sentence, outputs, sources, list(own), starts)
+                part = DecodedPart(self.grammar, sentence, outputs, symbol_words, extra_words, word_starts)
                 count = len(outputs.scores)
                 # Different segmentations can form the same words.
-                different = sorted({part.texts[k]: k for k in reversed(range(count))}.values())
+                different = sorted({part.translations[k]: k for k in reversed(range(count))}.values())
                 if len(different) >= best or count < limit:
-                    return part.take(different) if len(different) < count else part
+                    return part.select_derivations(different) if len(different) < count else part
                 limit *= 2
 
         part = decode_with_step(0)
-        expected = _MIN_LENGTH_RATIO * grammar.length_ratio * sum(map(len, part.source_words()))
-        error = expected - sum(map(len, part.texts[0]))
+        expected = _MIN_LENGTH_RATIO * self.grammar.length_ratio * sum(map(len, part.source_words()))
+        error = expected - sum(map(len, part.translations[0]))
         for step in range(1, self._max_length_steps + 1) if error > 0 else ():
             longer = decode_with_step(step)
-            missing = expected - sum(map(len, longer.texts[0]))
+            missing = expected - sum(map(len, longer.translations[0]))
             if abs(missing) < error:
                 part, error = longer, abs(missing)
             if missing <= 0:
@@ -449,9 +472,9 @@ class Translator:
         return part
 
     def _candidates(self, part: DecodedPart) -> list[Candidate]:
-        rows = zip(part.texts, part.outputs.scores.tolist(), part.outputs.features, strict=True)
+        rows = zip(part.translations, part.outputs.scores.tolist(), part.outputs.features, strict=True)
         return [
-            Candidate(words, score, {self.names[f]: float(values[f]) for f in np.flatnonzero(values)}, (k,))
+            Candidate(words, score, {self.feature_names[f]: float(values[f]) for f in np.flatnonzero(values)}, (k,))
             for k, (words, score, values) in enumerate(rows)
         ]
 

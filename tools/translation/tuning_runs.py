@@ -52,12 +52,23 @@ PAIRS_PER_HELD_OUT = 10
 """Hold out up to one pair in ten, because the grammar of fewer pairs would differ too much."""
 
 
+class HeldOut(NamedTuple):
+    """Copy of a store without the held-out pairs."""
+
+    store: Store
+    # File of a language model of the copy's target side.
+    model: str
+    # Lines of the held-out pairs, as whole words.
+    sources: list[str]
+    targets: list[str]
+
+
 @contextmanager
-def hold_out(store: Store, pairs: int, seed: int, bar: Progress) -> Iterator[tuple[Store, str, list[str], list[str]]]:
+def hold_out(store: Store, pairs: int, seed: int, bar: Progress) -> Iterator[HeldOut]:
     """Hold out up to `pairs` random pairs, in a copy of the store that is deleted when the context ends.
 
-    Yields the copy, the file of a language model of its target side, and the source and target lines of the held-out
-    pairs. Raises `WrongKindError`, and `UsageError` if the store is not an SQLite store or has too few pairs.
+    Raises `WrongKindError`, and `UsageError` if the store is not an SQLite store or has fewer than `PAIRS_PER_HELD_OUT`
+    pairs.
     """
     translation_kind(store)
     if sqlite_file(parse_url(store.url)) is None:
@@ -78,12 +89,13 @@ def hold_out(store: Store, pairs: int, seed: int, bar: Progress) -> Iterator[tup
             text, model = Path(folder, "target"), Path(folder, "target.lm")
             write_lines(text, training_targets)
             build_model([str(text)], [model], STORE_MODEL_OPTIONS, bar)
-            yield copy, str(model), [view.line(row.source) for row in chosen], [view.line(row.target) for row in chosen]
+            sources, targets = [view.line(row.source) for row in chosen], [view.line(row.target) for row in chosen]
+            yield HeldOut(copy, str(model), sources, targets)
 
 
 @dataclass
 class GrammarDecoder:
-    """Decoder of the same sentences in several rounds.
+    """Decoder of the same sentences in several rounds, one per call.
 
     `names` are the feature names in order, and `words_index` is the index of the feature that counts target tokens.
     """
@@ -112,7 +124,7 @@ class GrammarDecoder:
         return dict(zip(self.names, weights.tolist(), strict=True))
 
     def tokens(self, words: Sequence[str]) -> tuple[str, ...]:
-        """Return target words in NFC, split into parts if the grammar has parts of words."""
+        """Return target words in NFC, split into parts if the grammar has parts of words, as for references."""
         return split_words(self._view.parts(1, normalize("NFC", " ".join(words))))
 
     def __call__(self, weights: NDArray[np.float64]) -> Iterator[NBest]:
@@ -171,15 +183,14 @@ def tune(
             if not isinstance(grammar, GrammarStore) or list_paths(references):
                 raise UsageError("expected sentences and references, or only a store from which pairs are held out")
             bar = stack.enter_context(progress("hold out", "pairs"))
-            held = hold_out(grammar.store, resolved.held_out, resolved.seed, bar)
-            store, model, lines, targets = stack.enter_context(held)
-            translate = replace(translate, lm=model, tokenize=None, tokenized=True)
-            sentence_source, reference_texts = ("held-out pairs", lines), [("held-out pairs", targets)]
-            inputs |= {"lm": None, "sentences": f"{len(lines)} pairs of the store"}
+            held_out = stack.enter_context(hold_out(grammar.store, resolved.held_out, resolved.seed, bar))
+            store = held_out.store
+            translate = replace(translate, lm=held_out.model, tokenize=None, tokenized=True)
+            source_text, reference_texts = ("held-out pairs", held_out.sources), [("held-out pairs", held_out.targets)]
+            inputs |= {"lm": None, "sentences": f"{len(held_out.sources)} pairs of the store"}
         else:
-            sentence_source = str(sentences), read_sentences(str(sentences))
-            reference_texts = read_files(references)
-            check_lines([sentence_source], reference_texts)
+            source_text, reference_texts = (str(sentences), read_sentences(str(sentences))), read_files(references)
+            check_lines([source_text], reference_texts)
             inputs |= {"sentences": str(sentences), "references": list_paths(references)}
         resources = load_resources(translate)
         if isinstance(grammar, GrammarStore):
@@ -192,13 +203,13 @@ def tune(
             rules, grammar_name = resources.grammar(str(grammar)), str(grammar)
         pipeline = resources.pipeline(rules)
         sides = [pipeline.source, *[pipeline.target] * len(reference_texts)]
-        for side, (path, lines) in zip(sides, [sentence_source, *reference_texts], strict=True):
-            advice = text_advice(side, path, lines, "--tokenize fr,en", "--tokenized")
+        for side, (name, lines) in zip(sides, [source_text, *reference_texts], strict=True):
+            advice = text_advice(side, name, lines, "--tokenize fr,en", "--tokenized")
             if advice is not None and not translate.tokenized:
                 advise(advice)
         with progress("tune", "sentences") as bar:
             rounds = resolved.iterations + 1
-            decode = GrammarDecoder(resources, rules, sentence_source[1], bar, resolved.best, rounds, threads or 0)
+            decode = GrammarDecoder(resources, rules, source_text[1], bar, resolved.best, rounds, threads or 0)
             # Skip empty references if a sentence has other references, because an empty reference would count as a
             # reference of length 0.
             reference_tokens = [
@@ -210,18 +221,18 @@ def tune(
         {
             "bleu": round(iteration.bleu.score, 4),
             "ratio": round(iteration.bleu.ratio, 4),
-            "candidates": iteration.new,
+            "candidates": iteration.new_candidates,
             "sentences": iteration.sentences,
         }
         for iteration in tuned.history
     ]
     result = TunedWeights(decode.by_name(tuned.weights), tuned.best + 1, not tuned.best, rounds_as_json)
     inputs = {"grammar": grammar_name, **inputs, **options_as_plain(resolved, with_defaults=True)}
-    lines = toml_table("[weights]", result.weights)
-    lines += toml_table("[tuning]", {**inputs, "best_round": result.best_round, "scale": tuned.scale})
+    document = toml_table("[weights]", result.weights)
+    document += toml_table("[tuning]", {**inputs, "best_round": result.best_round, "scale": tuned.scale})
     for scores, iteration in zip(rounds_as_json, tuned.history, strict=True):
-        lines += toml_table("[[rounds]]", scores)
-        lines += toml_table("[rounds.weights]", decode.by_name(iteration.weights))
+        document += toml_table("[[rounds]]", scores)
+        document += toml_table("[rounds.weights]", decode.by_name(iteration.weights))
     with open_output(Path(output)) as file:
-        file.write("\n".join(lines[:-1]).encode() + b"\n")
+        file.write("\n".join(document[:-1]).encode() + b"\n")
     return result

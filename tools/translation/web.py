@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from anyio import to_thread
@@ -129,16 +130,16 @@ class TranslateAnswer(BaseModel):
     )
 
 
-def api_routes(shared: WebTranslator, pool: WorkPool) -> APIRouter:
-    """Return the route of `POST /v1/translate`."""
+def api_routes(web_translator: WebTranslator, pool: WorkPool) -> APIRouter:
+    """Return the route of `POST /v1/translate`, which translates in a thread of `pool`."""
     router = APIRouter(prefix="/v1", tags=["translating"])
 
-    def work(body: TranslateBody, best: int) -> object:
+    def translate_sentences(body: TranslateBody, best: int) -> object:
         from hierogram.daemon.text.inspection import IN_REQUESTS, text_advice
         from hierogram.daemon.text.pipeline import UNCHANGED_TEXT
         from hierogram.tools.translation.text_translator import TOKENS, as_plain
 
-        translator, position = shared.newest()
+        translator, position = web_translator.newest()
         format = TOKENS if body.tokenized else body.format or translator.default_format
         pipeline = UNCHANGED_TEXT if body.tokenized else translator.input_pipeline(format)
         translate = partial(translator.translate, format=format, best=best, markup=body.markup)
@@ -156,7 +157,7 @@ def api_routes(shared: WebTranslator, pool: WorkPool) -> APIRouter:
         """Translate sentences with the current grammar, which follows the daemon's learning within seconds."""
         body = await read_json(request, TranslateBody, _MAX_BYTES)
         check_translation_size(body.sentences, best)
-        return JSONResponse(await pool.run(lambda: work(body, best), request))
+        return JSONResponse(await pool.run(lambda: translate_sentences(body, best), request))
 
     return router
 
@@ -170,7 +171,7 @@ _GLUE_SIDE = "[X,1] [X,2]"
 """Source side of the glue rule, which has no words to show."""
 
 
-def page_routes(page: PageContext, shared: WebTranslator) -> APIRouter:
+def page_routes(page: PageContext, web_translator: WebTranslator) -> APIRouter:
     """Return the routes of the translation page."""
     router, threads = APIRouter(), page.threads
 
@@ -179,9 +180,9 @@ def page_routes(page: PageContext, shared: WebTranslator) -> APIRouter:
     async def translate_page(request: Request) -> Response:
         """Return the translation form, with the translation of a given text."""
         parameters = query_values(request, "q", "corrected")
-        typed = parameters.get("q", "")
+        text = parameters.get("q", "")
         content: dict[str, Any] = {
-            "text": typed,
+            "text": text,
             "translation": "",
             "paragraphs": [],
             "corrections": [],
@@ -193,55 +194,55 @@ def page_routes(page: PageContext, shared: WebTranslator) -> APIRouter:
             "_corrected": parameters.get("corrected"),
             "_correct": _CORRECTION_PATH,
             "_form_token": page.sessions.form_token(request.cookies.get(COOKIE), _CORRECTION_PATH),
-            "_near": build_url("/translate/near", q=typed),
+            "_near": build_url("/translate/near", q=text),
         }
-        if len(typed) > MAX_PAGE_TEXT_LENGTH:
-            content["_problem"] = f"the text has {len(typed):,} characters, the limit is {MAX_PAGE_TEXT_LENGTH:,}"
-        elif typed.strip():
+        if len(text) > MAX_PAGE_TEXT_LENGTH:
+            content["_problem"] = f"the text has {len(text):,} characters, the limit is {MAX_PAGE_TEXT_LENGTH:,}"
+        elif text.strip():
             try:
-                content |= await threads.translations.run(lambda: translated(typed), request)
+                content |= await threads.translations.run(lambda: translation_content(text), request)
             except (BusyError, DeadlineError):
                 raise
             except (DaemonError, ProblemError) as error:
                 content["_problem"] = error.detail if isinstance(error, ProblemError) else str(error)
         return await to_thread.run_sync(page.render, request, "translate", content)
 
-    def translated(typed: str) -> dict[str, Any]:
-        translator, position = shared.newest()
-        translation = translator.translate(typed, format="text")
+    def translation_content(text: str) -> dict[str, Any]:
+        translator, position = web_translator.newest()
+        translation = translator.translate(text, format="text")
         with page.reader.read() as transaction:
             settings = transaction.settings()
             return {
                 "translation": translation.text,
-                "paragraphs": _paragraphs(transaction, translation),
-                "corrections": [shared.corrections.find(item.text) for item in translation.paragraphs],
+                "paragraphs": _describe_paragraphs(transaction, translation),
+                "corrections": [web_translator.corrections.find(item.text) for item in translation.paragraphs],
                 "position": position,
-                "language_model": shared.language_model(),
+                "language_model": web_translator.language_model(),
                 "_symbols": lambda side: split_symbols(side, settings),
                 "sql": transaction.statements,
             }
 
     @router.get("/translate/near")
     @router.get("/translate/near.json")
-    async def near_pairs(request: Request) -> Response:
+    async def similar_pairs(request: Request) -> Response:
         """Return stored pairs that together cover most of a text."""
-        typed = query_values(request, "q").get("q", "")
+        text = query_values(request, "q").get("q", "")
         # Use the threads for translations, because the first use reads the whole grammar and would block other pages.
-        content = await threads.translations.run(lambda: near(typed), request)
+        content = await threads.translations.run(lambda: similar_content(text), request)
         return await to_thread.run_sync(page.render, request, "translate_near", content)
 
-    def near(typed: str) -> dict[str, Any]:
+    def similar_content(text: str) -> dict[str, Any]:
         # Imported here because translating does not need it.
         from hierogram.tools.evidence.options import EvidenceOptions
         from hierogram.tools.evidence.retrieval import find_evidence
 
-        translator, _ = shared.newest()
-        words = " ".join(translator.pipeline.source.tokens(typed[:MAX_PAGE_TEXT_LENGTH]).split()[:_MAX_WORDS])
+        translator, _ = web_translator.newest()
+        words = " ".join(translator.pipeline.source.tokens(text[:MAX_PAGE_TEXT_LENGTH]).split()[:_MAX_WORDS])
         options = EvidenceOptions(pairs=_SIMILAR_PAIRS, rules=0, tokenized=True)
         with page.reader.read() as transaction:
             pairs = find_evidence(transaction, words, options).pairs if words else []
             return {
-                "text": typed,
+                "text": text,
                 "pairs": [
                     {
                         "id": item.id,
@@ -254,7 +255,7 @@ def page_routes(page: PageContext, shared: WebTranslator) -> APIRouter:
                     for item in pairs
                 ],
                 "sql": transaction.statements,
-                "_back": build_url("/translate", q=typed),
+                "_back": build_url("/translate", q=text),
             }
 
     @router.post(_CORRECTION_PATH)
@@ -263,7 +264,7 @@ def page_routes(page: PageContext, shared: WebTranslator) -> APIRouter:
         values = await confirmed_form(request, page.sessions)
         pair = tuple(" ".join(values.get(name, "").split()) for name in ("source", "target"))
         try:
-            await threads.run_change(lambda: shared.corrections.put(pair[0], pair[1], "page"))
+            await threads.run_change(lambda: web_translator.corrections.put(pair[0], pair[1], "page"))
             outcome = "stored"
         except InputError:
             outcome = "refused"
@@ -273,56 +274,59 @@ def page_routes(page: PageContext, shared: WebTranslator) -> APIRouter:
     return router
 
 
-def _paragraphs(transaction: ReadTransaction, translation: "TextTranslation") -> list[dict[str, Any]]:
+def _describe_paragraphs(transaction: ReadTransaction, translation: "TextTranslation") -> list[dict[str, Any]]:
+    """Return the paragraphs for the template. Keys of words are `s` or `t` and the index of the word."""
     links = translation.alignment()
     uses = translation.derivation()
     stored = count_uses(transaction, {(use.source, use.target) for use in uses})
     paragraphs = []
     for paragraph in translation.paragraphs:
-        (first, last), begin, spans = paragraph.sources, paragraph.targets[0], paragraph.text_spans
-        own_links = [(i - first, j - begin) for i, j in links if first <= i < last]
+        (first, last), first_target, spans = paragraph.source_span, paragraph.target_span[0], paragraph.text_spans
+        paragraph_links = [(i - first, j - first_target) for i, j in links if first <= i < last]
         partners: dict[str, list[str]] = defaultdict(list)
-        for i, j in own_links:
+        for i, j in paragraph_links:
             partners[f"s{i}"].append(f"t{j}")
             partners[f"t{j}"].append(f"s{i}")
         phrases = []
         for use in sorted(uses, key=lambda use: (use.source_span[0], -use.source_span[1])):
-            (i, k), (j, m) = use.source_span, use.target_span
-            if not first <= i < last or use.source == _GLUE_SIDE:
+            if not first <= use.source_span[0] < last or use.source == _GLUE_SIDE:
                 continue
+            source = range(use.source_span[0] - first, use.source_span[1] - first)
+            target = range(use.target_span[0] - first_target, use.target_span[1] - first_target)
             phrases.append(
                 {
-                    "text": paragraph.text[spans[i - first][0] : spans[k - 1 - first][1]],
-                    "translation": _join(paragraph.written[j - begin : m - begin]),
+                    "text": paragraph.text[spans[source[0]][0] : spans[source[-1]][1]],
+                    "translation": _join(paragraph.target_words[target.start : target.stop]),
                     "source": use.source,
                     "target": use.target,
                     "stored": (use.source, use.target) in stored,
-                    "keys": " ".join([f"s{n - first}" for n in range(i, k)] + [f"t{n - begin}" for n in range(j, m)]),
+                    "keys": " ".join([f"s{n}" for n in source] + [f"t{n}" for n in target]),
                 }
             )
         between = zip([0, *(end for _, end in spans)], spans, strict=False)
-        sources = [(paragraph.text[before:start], paragraph.text[start:end]) for before, (start, end) in between]
+        source_words = [(paragraph.text[before:start], paragraph.text[start:end]) for before, (start, end) in between]
         paragraphs.append(
             {
                 "source": paragraph.text.strip(),
-                "target": _join(paragraph.written),
-                "links": own_links,
+                "target": _join(paragraph.target_words),
+                "links": paragraph_links,
                 "phrases": phrases,
-                "source_words": _displayed("s", sources, partners),
-                "target_words": _displayed("t", paragraph.written, partners),
+                "source_words": _describe_words("s", source_words, partners),
+                "target_words": _describe_words("t", paragraph.target_words, partners),
             }
         )
     return paragraphs
 
 
-def _join(written: Sequence[tuple[str, str]]) -> str:
-    return "".join(part for pair in written for part in pair).strip()
+def _join(words: Sequence[tuple[str, str]]) -> str:
+    return "".join(chain.from_iterable(words)).strip()
 
 
-def _displayed(
-    side: str, words: Sequence[tuple[str, str]], partners: Mapping[str, Sequence[str]]
+def _describe_words(
+    key_prefix: str, words: Sequence[tuple[str, str]], partners: Mapping[str, Sequence[str]]
 ) -> list[dict[str, str]]:
-    return [
-        {"before": before, "text": word, "key": f"{side}{n}", "partners": " ".join(partners.get(f"{side}{n}", ()))}
-        for n, (before, word) in enumerate(words)
-    ]
+    described = []
+    for n, (before, word) in enumerate(words):
+        key = f"{key_prefix}{n}"
+        described.append({"before": before, "text": word, "key": key, "partners": " ".join(partners.get(key, ()))})
+    return described

@@ -1,10 +1,11 @@
 """Conversion of a tree-substitution grammar to a chart grammar with rules that map back to trees.
 
-Fragments have the probability of a Dirichlet process, (n_e + α_c P0(e)) / (n_c + α_c). The chart grammar contains the
-counted fragments. It also contains every production of the treebank as a fragment, so that sentences that counted
-fragments do not cover can be parsed [CGB09 §5]. A fragment becomes one rule of its root label. Equal subtrees of
-fragments share symbols [Goodman 2003; Cohn & Blunsom 2010]. P0 is the base distribution used in training: P_C, relative
-frequencies of productions, or P_M, uniform productions.
+Fragments have the probability of a Dirichlet process, (n_e + α_c P0(e)) / (n_c + α_c). This approximates the model,
+whose counts would change with each fragment of the sentence. P0 is the base distribution used in training: P_C,
+relative frequencies of productions, or P_M, uniform productions. The chart grammar contains the counted fragments. It
+also contains every production of the treebank as a fragment, so that sentences that counted fragments do not cover can
+be parsed [CGB09 §5]. A fragment becomes one rule of its root label. Equal subtrees of fragments share symbols [Goodman
+2003; Cohn & Blunsom 2010].
 """
 
 import math
@@ -33,7 +34,7 @@ from hierogram.tools.treebanks.grammars import Prior, Production, TreeGrammar, n
 
 
 class RuleChild(NamedTuple):
-    """Child of a rule: a symbol, and the unary chain of labels above it."""
+    """Child of a rule: a symbol of the chart grammar, and the unary chain of labels above it."""
 
     above: tuple[str, ...]
     symbol: int
@@ -42,8 +43,8 @@ class RuleChild(NamedTuple):
 class FragmentRule(NamedTuple):
     """Part of a fragment as a chart rule: a unary chain of labels, `top`, and the expansion below it.
 
-    `kind` determines the expansion: a `word`, two `parts`, or, in a unary rule, one part whose label is the last label
-    of `top`.
+    `kind` is `LEXICAL_EDGE`, `BINARY_EDGE` or `UNARY_EDGE`. It determines the expansion: a `word`, two `parts`, or, in
+    a unary rule, one part whose label is the last label of `top`.
     """
 
     kind: int
@@ -92,7 +93,7 @@ def estimate_priors(grammar: TreeGrammar) -> dict[str, Prior]:
 
 
 def solve_strength(kinds: int, uses: float) -> float:
-    """Solve α ln(1 + uses/α) = `kinds` for the strength α of a Dirichlet process."""
+    """Solve α ln(1 + `uses`/α) = `kinds` for the strength α of a Dirichlet process."""
     low, high = 1e-3, max(1.0, uses) * 100
     for _ in range(60):
         middle = math.sqrt(low * high)
@@ -103,19 +104,22 @@ def solve_strength(kinds: int, uses: float) -> float:
     return low
 
 
-class _RuleInterner:
-    """Rules of fragments. Equal subtrees of fragments share one symbol."""
+class _RuleBuilder:
+    """Rules of fragments. Equal subtrees share one symbol. `labels` must be complete before conversion."""
 
     def __init__(self) -> None:
+        # Symbols: the labels have the first numbers, the subtrees the next.
         self.labels: dict[str, int] = {}
         self.subtrees: dict[FragmentRule, int] = {}
         self.subtree_labels: list[str] = []
+        # By kind: rules, their rows in the chart grammar, and the fragment of each rule (-1 in a subtree).
         self.rules: tuple[list[FragmentRule], list[FragmentRule], list[FragmentRule]] = ([], [], [])
         self.rows: tuple[list[tuple[float, ...]], ...] = ([], [], [])
         self.fragments: tuple[list[int], list[int], list[int]] = ([], [], [])
         self.words: dict[str, int] = {}
 
-    def add_fragment(self, fragment: Tree) -> FragmentRule:
+    def convert_fragment(self, fragment: Tree) -> FragmentRule:
+        """Return the rule of a fragment, and add the rules of its subtrees. Raises `InputError`."""
         stack: list[tuple[Tree, bool]] = [(fragment, False)]
         done: list[FragmentRule] = []
         while stack:
@@ -152,12 +156,13 @@ class _RuleInterner:
             self.add_rule(symbol, rule, 1.0, -1)
         return RuleChild((), self.subtrees[rule])
 
-    def add_rule(self, parent: int, rule: FragmentRule, weight: float, fragment: int) -> None:
+    def add_rule(self, parent: int, rule: FragmentRule, probability: float, fragment: int) -> None:
+        """Add a rule with the symbol `parent`. `fragment` is the index of the fragment that it begins, or -1."""
         symbols = [part.symbol for part in rule.parts]
         if rule.kind == LEXICAL_EDGE:
             symbols = [self.words.setdefault(rule.word, len(self.words))]
         self.rules[rule.kind].append(rule)
-        self.rows[rule.kind].append((parent, *symbols, weight))
+        self.rows[rule.kind].append((parent, *symbols, probability))
         self.fragments[rule.kind].append(fragment)
 
 
@@ -173,20 +178,20 @@ def approximate(
     """
     productions = grammar.productions()
     counted = {str(fragment): (fragment, count) for fragment, count in grammar.fragments}
-    for label, children, lexical in productions if smoothed else ():
-        fragment = Tree(label, tuple(word if lexical else Tree(word) for word in children))
+    for label, children, is_lexical in productions if smoothed else ():
+        fragment = Tree(label, tuple(child if is_lexical else Tree(child) for child in children))
         counted.setdefault(str(fragment), (fragment, 0.0))
     fragments = list(counted.values())
-    interner = _RuleInterner()
+    builder = _RuleBuilder()
     for fragment, _ in fragments:
         for node in preorder(fragment):
             if isinstance(node, Tree) and (node is fragment or not node.children):
-                interner.labels.setdefault(node.label, len(interner.labels))
+                builder.labels.setdefault(node.label, len(builder.labels))
     if root not in {fragment.label for fragment, _ in fragments}:
         raise InputError(f"no fragment has the root label {root}: choose the root label with --root")
     all_priors = estimate_priors(grammar) | dict(priors or {})
     base_probabilities = _base_probabilities(productions, base)
-    label_totals = dict.fromkeys(interner.labels, 0.0)
+    label_totals = dict.fromkeys(builder.labels, 0.0)
     for fragment, count in fragments:
         label_totals[fragment.label] += count
     if smoothed:
@@ -198,23 +203,23 @@ def approximate(
             probability = _fragment_probability(fragment, base_probabilities, all_priors)
             mass += all_priors[fragment.label].strength * probability
         masses.append(mass)
-        roots.append(interner.labels[fragment.label])
-        interner.add_rule(roots[-1], interner.add_fragment(fragment), mass / label_totals[fragment.label], number)
+        roots.append(builder.labels[fragment.label])
+        builder.add_rule(roots[-1], builder.convert_fragment(fragment), mass / label_totals[fragment.label], number)
     tags: dict[str, tuple[float, str]] = {}
-    for (label, children, is_word), count in productions.items():
-        if is_word:
+    for (label, children, is_lexical), count in productions.items():
+        if is_lexical:
             tags[children[0]] = max(tags.get(children[0], (0.0, "")), (count, label))
-    rows, labels = interner.rows, len(interner.labels)
+    rows, labels = builder.rows, len(builder.labels)
     binary, words = np.array(rows[BINARY_EDGE], BINARY), np.array(rows[LEXICAL_EDGE], LEXICAL)
     unary = np.array(rows[UNARY_EDGE], UNARY)
     return Approximation(
-        make_grammar(labels, labels + len(interner.subtrees), len(interner.words), binary, words, unary),
-        interner.rules,
-        *_number_productions(interner),
+        make_grammar(labels, labels + len(builder.subtrees), len(builder.words), binary, words, unary),
+        builder.rules,
+        *_number_productions(builder),
         FragmentMasses(np.array(masses), np.array(roots, np.int32), np.array(list(label_totals.values()))),
-        interner.words,
+        builder.words,
         {word: label for word, (_, label) in tags.items()},
-        interner.labels[root],
+        builder.labels[root],
     )
 
 
@@ -237,50 +242,52 @@ def _fragment_probability(
 def _base_probabilities(counts: Mapping[Production, float], base: str) -> dict[Production, float]:
     """Return relative frequencies (P_C) or uniform probabilities (P_M) of productions given their label."""
     if base != UNIFORM:
-        heads: defaultdict[str, float] = defaultdict(float)
+        label_counts: defaultdict[str, float] = defaultdict(float)
         for (label, _, _), count in counts.items():
-            heads[label] += count
-        return {production: count / heads[production[0]] for production, count in counts.items()}
+            label_counts[label] += count
+        return {production: count / label_counts[production.label] for production, count in counts.items()}
     labels = {label for label, _, _ in counts}
     words: set[str] = set()
-    for _, children, lexical in counts:
-        (words if lexical else labels).update(children)
+    for _, children, is_lexical in counts:
+        (words if is_lexical else labels).update(children)
     max_children = max(len(children) for _, children, _ in counts)
     symbols = len(labels) + len(words)
-    return {production: 1 / (max_children * symbols ** len(production[1])) for production in counts}
+    return {production: 1 / (max_children * symbols ** len(production.children)) for production in counts}
 
 
-def _number_productions(interner: _RuleInterner) -> tuple[Productions, list[Production]]:
-    names = [*interner.labels, *interner.subtree_labels]
+def _number_productions(builder: _RuleBuilder) -> tuple[Productions, list[Production]]:
+    """Return the productions of all rules as numbers, and the productions by number."""
+    names = [*builder.labels, *builder.subtree_labels]
     numbers: dict[Production, int] = {}
-    max_size = max(map(len, interner.rules))
+    max_size = max(map(len, builder.rules))
     start = np.zeros((3, max_size + 1), np.int64)
     fragment = np.full((3, max_size), -1, np.int32)
     production: list[int] = []
     span_kinds: list[int] = []
-    for kind, rules in enumerate(interner.rules):
+    for kind, rules in enumerate(builder.rules):
         for number, rule in enumerate(rules):
             start[kind, number] = len(production)
             for production_key, span_kind in _list_productions(rule, names):
                 production.append(numbers.setdefault(production_key, len(numbers)))
                 span_kinds.append(span_kind)
         start[kind, len(rules) :] = len(production)
-        fragment[kind, : len(rules)] = interner.fragments[kind]
+        fragment[kind, : len(rules)] = builder.fragments[kind]
     columns = start, np.array(production, np.int32), np.array(span_kinds, np.int8), fragment
     return Productions(*columns), list(numbers)
 
 
 def _list_productions(rule: FragmentRule, names: list[str]) -> list[tuple[Production, int]]:
+    """Return the productions of a rule, each with the part of the rule's span."""
     productions = _chain(rule.top, WHOLE_SPAN)
     if rule.kind == LEXICAL_EDGE:
-        productions.append(((rule.top[-1], (rule.word,), True), WHOLE_SPAN))
+        productions.append((Production(rule.top[-1], (rule.word,), True), WHOLE_SPAN))
     elif rule.kind == BINARY_EDGE:
         children = tuple((*part.above, names[part.symbol])[0] for part in rule.parts)
-        productions.append(((rule.top[-1], children, False), WHOLE_SPAN))
+        productions.append((Production(rule.top[-1], children, False), WHOLE_SPAN))
         for part, span_kind in zip(rule.parts, (LEFT_SPAN, RIGHT_SPAN), strict=True):
             productions += _chain((*part.above, names[part.symbol]), span_kind)
     return productions
 
 
 def _chain(labels: tuple[str, ...], span_kind: int) -> list[tuple[Production, int]]:
-    return [((above, (below,), False), span_kind) for above, below in pairwise(labels)]
+    return [(Production(above, (below,), False), span_kind) for above, below in pairwise(labels)]

@@ -17,20 +17,23 @@ from hierogram.daemon.text.treebanks.trees import Node, Tree
 
 TRACE = "-NONE-"
 DELETED_TAGS = frozenset({",", ":", "``", "''", "."})
+"""Tags of words that are not counted."""
 DELETED_LABELS = frozenset({"TOP", "", TRACE, *DELETED_TAGS})
+"""Labels of brackets that are not counted."""
 EQUAL_LABELS = {"PRT": "ADVP"}
 CUTOFF_WORDS = 40
+"""Maximum number of words of the sentences in the score `up_to_cutoff`."""
 
 
 class Brackets(NamedTuple):
-    """Multiset of a tree's labeled spans over all words except traces, with these words and their tags."""
+    """Labeled spans of a tree, (label, start, end), and its words except traces with their tags."""
 
     spans: Counter[tuple[str, int, int]]
     words: list[str]
     tags: list[str]
 
     def spans_among(self, counted: Sequence[bool]) -> Counter[tuple[str, int, int]]:
-        """Return the spans with positions among the counted words only. Empty spans are dropped."""
+        """Return the spans with positions among the `counted` words only. Empty spans are dropped."""
         offsets = [0, *accumulate(map(int, counted))]
         spans: Counter[tuple[str, int, int]] = Counter()
         for (label, start, end), number in self.spans.items():

@@ -23,8 +23,13 @@ from hierogram.storage.store import Store
 
 _BAR = " ||| "
 
-Production = tuple[str, tuple[str, ...], bool]
-"""Label, children, and True if the only child is a word."""
+
+class Production(NamedTuple):
+    """Context-free production. `children` are labels, or a single word if `is_lexical`."""
+
+    label: str
+    children: tuple[str, ...]
+    is_lexical: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,8 @@ def node_production(node: Tree) -> Production:
     words = sum(isinstance(child, str) for child in node.children)
     if words and len(node.children) > 1:
         raise InputError(f"({node.label} …) has a word with siblings: add a label above each word")
-    return node.label, tuple(child if isinstance(child, str) else child.label for child in node.children), words > 0
+    children = tuple(child if isinstance(child, str) else child.label for child in node.children)
+    return Production(node.label, children, words > 0)
 
 
 def read_grammar(path: str) -> TreeGrammar:
@@ -99,7 +105,7 @@ def _read_fragment(line: bytes) -> tuple[Tree, float]:
 
 
 def binarize(grammar: TreeGrammar) -> TreeGrammar:
-    """Return the grammar with right-binarized fragments."""
+    """Return the grammar with right-binarized fragments, as `approximate` requires."""
 
     def binarize_all(counted: Sequence[tuple[Tree, float]]) -> list[tuple[Tree, float]]:
         return [(transform_tree(fragment, Transformations()), count) for fragment, count in counted]
@@ -108,12 +114,22 @@ def binarize(grammar: TreeGrammar) -> TreeGrammar:
     return TreeGrammar(binarize_all(grammar.fragments), derivations)
 
 
-def load_grammar(
-    store: Store, current_sample: bool = False
-) -> tuple[TreeGrammar, dict[str, Prior], Transformations, str]:
-    """Return a store's grammar, priors of labels, tree transformations, and base distribution.
+class StoredTreeGrammar(NamedTuple):
+    """Grammar of a store, and the settings with which it was learned."""
 
-    Counts are expected uses, or with `current_sample` the counts of the current derivations. Raises `WrongKindError` if
+    grammar: TreeGrammar
+    # Prior of each label.
+    priors: dict[str, Prior]
+    # Transformations of the trees before learning, to be undone in parses.
+    transformations: Transformations
+    # Base distribution, one of `BASES`.
+    base: str
+
+
+def load_grammar(store: Store, current_sample: bool = False) -> StoredTreeGrammar:
+    """Load the grammar of a store.
+
+    Counts are expected uses, or with `current_sample` the uses in the current derivations. Raises `WrongKindError` if
     the store has no tree grammar, and `InputError` if nothing is learned yet.
     """
     settings = store.settings()
@@ -126,7 +142,7 @@ def load_grammar(
     if not grammar.fragments:
         raise InputError(f"{store.url}: nothing learned yet: run `hierogram --store {store.url} learn`")
     priors = {label: Prior(*parameters) for label, *parameters in store.labels()}
-    return grammar, priors, transformations, settings.base
+    return StoredTreeGrammar(grammar, priors, transformations, settings.base)
 
 
 def _read_rules(parts: Iterable[StoredRules], current_sample: bool) -> TreeGrammar:

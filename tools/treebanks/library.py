@@ -39,7 +39,7 @@ def parse(
     progress: Callable[[int], None] = lambda _: None,
     **chosen: Unpack[ParseKeywords],
 ) -> list[ParsedText]:
-    """Parse sentences, or the lines of a file, with the tree fragments of a store or a file.
+    """Parse sentences, or the lines of the file `sentences`, with the tree fragments of a store or a file.
 
     Spaces separate tokens. Options are the fields of `ParseRequest`. `progress` is called with the number of parsed
     sentences. The default `base` for a file of fragments is `pcfg`, because the file does not name its base

@@ -31,7 +31,7 @@ from hierogram.tools.treebanks.grammars import Production
 from hierogram.tools.treebanks.requests import MER, MPD, MPP
 
 _Cell = dict[tuple[Production, int], float]
-"""Expected counts over a span, by production and split point (0 for fewer than two child labels)."""
+"""Expected counts over a span, by production and split position (0 for fewer than two children)."""
 
 
 class _BestSpan(NamedTuple):
@@ -45,17 +45,18 @@ class _BestSpan(NamedTuple):
 def _best_by_label(
     cell: _Cell, best: dict[tuple[int, int], dict[str, _BestSpan]], start: int, end: int
 ) -> dict[str, _BestSpan]:
-    """Return the best subtree of each label over a span. Unary chains never repeat a label."""
+    """Return the best subtree of each label over a span, given those over shorter spans."""
     best_spans: dict[str, _BestSpan] = {}
     single = []
-    for ((label, right, lexical), split), count in cell.items():
-        if lexical:
+    for ((label, children, is_lexical), split), count in cell.items():
+        if is_lexical:
             if label not in best_spans or count > best_spans[label].score:
-                best_spans[label] = _BestSpan(count, (label,), Tree(label, right))
-        elif len(right) == 1:
-            single.append((label, right[0], count))
+                best_spans[label] = _BestSpan(count, (label,), Tree(label, children))
+        elif len(children) == 1:
+            single.append((label, children[0], count))
         else:
-            left_span, right_span = best.get((start, split), {}).get(right[0]), best.get((split, end), {}).get(right[1])
+            left_span = best.get((start, split), {}).get(children[0])
+            right_span = best.get((split, end), {}).get(children[1])
             if left_span and right_span:
                 score = count + left_span.score + right_span.score
                 if label not in best_spans or score > best_spans[label].score:
@@ -86,13 +87,13 @@ class ParseResult(NamedTuple):
 
 
 class Parser:
-    """Parser with one grammar. If `draws` is 0, MER uses exact expectations."""
+    """Parser with one grammar. MPD does not sample. If `draws` is 0, MER uses exact expectations."""
 
     def __init__(self, grammar: Approximation, root: str = "TOP", draws: int = 1000, seed: int = 1) -> None:
         self.grammar, self.root, self.draws, self.seed = grammar, root, draws, seed
 
     def parse(self, words: Sequence[str], sentence: int, method: str = MER) -> ParseResult:
-        """Parse a sentence. The number `sentence` selects the random stream."""
+        """Parse a sentence by one of `METHODS`. The number `sentence` selects the random stream."""
         if method == MPP and not self.draws:
             raise UsageError("mpp requires draws: pass --draws 1000")
         words = [ESCAPES.get(word, word) for word in words]
@@ -124,6 +125,7 @@ class Parser:
         return None if None in word_ids else np.array(word_ids, np.int32)
 
     def _forest(self, words: NDArray[np.int32], best: bool) -> ChartDerivations | None:
+        """Return all derivations, or None if there are none. `best` restricts use to the best derivation."""
         rules = restrict_grammar(self.grammar.chart, words, best)
         chart = fill_chart(rules)
         if not np.isfinite(chart.log_weight(self.grammar.root, len(words))):
@@ -141,6 +143,7 @@ class Parser:
         return visits, int(first[best])
 
     def _tree(self, forest: ChartDerivations, derivation: NDArray[np.int64]) -> Tree:
+        """Return the tree of a derivation, given its edges in preorder."""
         rows = forest.graph.items.edge[derivation][::-1]
         done: list[Node] = []
         for kind, rule in zip(rows["kind"].tolist(), rows["rule"].tolist(), strict=True):
@@ -175,7 +178,7 @@ class Parser:
             for p in range(productions.start[kind, rule], productions.start[kind, rule + 1]):
                 span = spans[productions.span_kind[p]]
                 production = self.grammar.production_list[productions.production[p]]
-                key = production, split if len(production[1]) == 2 else 0
+                key = production, split if len(production.children) == 2 else 0
                 cells[span][key] = cells[span].get(key, 0.0) + count
         best: dict[tuple[int, int], dict[str, _BestSpan]] = {}
         for span in sorted(cells, key=lambda span: (span[1] - span[0], span)):
@@ -186,7 +189,6 @@ class Parser:
         return best[0, words][self.root].tree
 
     def _flat_tree(self, words: Sequence[str]) -> Tree:
-        """Return the most frequent tag of each word, below the root."""
         tags = self.grammar.tags
         likeliest = max(tags.values(), key=list(tags.values()).count)
         children = tuple(
@@ -197,6 +199,7 @@ class Parser:
 
 
 def _wrap(labels: Sequence[str], node: Node) -> Node:
+    """Return the node below a unary chain of labels, given from the top down."""
     for label in reversed(labels):
         node = Tree(label, (node,))
     return node

@@ -53,7 +53,7 @@ def test_spans_of_words_and_gaps_are_found() -> None:
     sentence = MatchedSentence(["il", "ne", "le", "voit", "pas"])
     pattern = sentence.pattern("[X,1] ne [X,2] [X,3] pas")
     assert pattern is not None
-    assert (pattern.length, pattern.plain) == (2, False)
+    assert (pattern.length, pattern.is_contiguous) == (2, False)
     assert sentence.matches(pattern) == [SideMatch(((1, 2), (4, 5)), ((0, 1), (2, 4)))]
     short = MatchedSentence(["ne", "voit", "pas"])
     pattern = short.pattern("ne [X,1] [X,2] pas")

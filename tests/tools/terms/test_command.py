@@ -211,7 +211,7 @@ def test_the_documented_terms_commands_run(hierogram: Run, learned_url: str) -> 
         ran = hierogram("--store", learned_url, *arguments)
         assert (name, ran.code) == ("hierogram", 0), ran.err
     assert_basic_2("terms.tbx")
-    assert read_glossary("terms.glossary")._longest >= 1
+    assert read_glossary("terms.glossary")._max_words >= 1
     assert Path("departures.tsv").read_text().splitlines()[0].split("\t") == list(DEPARTURE_COLUMNS)
 
 

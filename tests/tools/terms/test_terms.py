@@ -64,7 +64,7 @@ def test_terms_match_the_definition(store: Store, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(phrases, "_COMMON_SHARE", 1.0)
     monkeypatch.setattr("hierogram.storage.exports.snapshot.IDS_PER_BLOCK", 64)
     # Use a small table so that rare phrases collide.
-    monkeypatch.setattr(extraction, "_CELLS_BITS", 6)
+    monkeypatch.setattr(extraction, "_TABLE_BITS", 6)
     lines = random_lines(400, 3)
     put(store, lines, tmp_path)
     found = extract_terms(store, ALL)
@@ -188,10 +188,11 @@ def test_likelihood_ratio_matches_the_contingency_table() -> None:
         assert found == pytest.approx(twin.ratio(*table))
 
 
-def test_hash_counter_is_exact_across_merges() -> None:
+def test_hash_counter_is_exact_across_merges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extraction, "_MAX_PENDING", 64)
     rng = np.random.default_rng(1)
     keys = rng.integers(0, 500, 20_000).astype(np.uint64)
-    tally = HashCounter(1, max_pending=64)
+    tally = HashCounter(1)
     for part in np.split(keys, 40):
         tally.add(part, np.ones(len(part), np.int64), part[:, None].astype(np.int64))
     hashes, counts, descriptions = tally.result()

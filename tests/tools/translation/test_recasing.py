@@ -174,10 +174,10 @@ def test_a_dutch_sentence_starts_with_the_word_after_its_contraction() -> None:
 
 
 def test_placeholders_and_tags_keep_their_case() -> None:
-    name = [SourceWord("{name}", "{name}", kept=True), SourceWord("是", "是"), SourceWord("猫", "猫")]
+    name = [SourceWord("{name}", "{name}", is_kept=True), SourceWord("是", "是"), SourceWord("猫", "猫")]
     casings = default_casing("zh"), ENGLISH
     assert recase(*casings, ["{name}", "is", "cat"], name, [[0], [1], [2]]) == ["{name}", "is", "cat"]
-    line = [SourceWord("<br>", "<br>", kept=True, is_tag=True), *name[1:]]
+    line = [SourceWord("<br>", "<br>", is_kept=True, is_tag=True), *name[1:]]
     assert recase(*casings, ["<br>", "is", "."], line, [[0], [1], [2]]) == ["<br>", "Is", "."]
 
 

@@ -18,18 +18,18 @@ from hierogram.samplers.decoding.grammar import scopes
 from hierogram.samplers.grammar.rules import Rule, parse_side
 from hierogram.tools.translation.casing import Casing
 from hierogram.tools.translation.grammars import open_grammar, pack_grammar, read_grammar, write_grammar
-from hierogram.tools.translation.rule_files import WordedRules, read_rule_file
+from hierogram.tools.translation.rule_files import TranslationRules, read_rule_file
 
 ROUNDED = ("cdec", "moses")
 WITH_LINKS = ("cdec", "moses", "jsonl", "tsv", "parquet")
 
 
-def read(path: Path, format: str | None = None) -> WordedRules:
+def read(path: Path, format: str | None = None) -> TranslationRules:
     with progress("read", "rules") as shown:
         return read_rule_file(path, shown, format)[0]
 
 
-def sides(table: WordedRules, rule: int) -> tuple[tuple, tuple]:
+def sides(table: TranslationRules, rule: int) -> tuple[tuple, tuple]:
     columns = table.columns
     source = columns.source[columns.source_start[rule] : columns.source_start[rule + 1]].tolist()
     target = columns.target[columns.target_start[rule] : columns.target_start[rule + 1]].tolist()

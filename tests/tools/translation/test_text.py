@@ -138,9 +138,9 @@ def test_repeated_and_unpaired_marks_are_dropped_unless_the_source_has_such_mark
 def test_oversized_sentences_are_counted(text_translator: TextTranslator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translating, "MAX_WORDS", 3)
     found = text_translator.translate("La maison. Elle vient la maison. Elle ne vient pas la maison!")
-    assert (found.divided, len(found.translation.decoded_parts)) == (2, 6)
-    assert text_translator.translate("la maison", format="tokens").divided == 0
-    assert text_translator.translate("la maison la maison", format="tokens").divided == 1
+    assert (found.divided_sentences, len(found.translation.decoded_parts)) == (2, 6)
+    assert text_translator.translate("la maison", format="tokens").divided_sentences == 0
+    assert text_translator.translate("la maison la maison", format="tokens").divided_sentences == 1
 
 
 @pytest.mark.parametrize(
@@ -500,11 +500,11 @@ def test_paragraphs_report_word_positions(text_translator: TextTranslator) -> No
     found = text_translator.translate("La maison. Elle\n\nne vient pas")
     assert [paragraph.text for paragraph in found.paragraphs] == ["La maison. Elle", "ne vient pas"]
     for paragraph in found.paragraphs:
-        tokens = found.translation.source[slice(*paragraph.sources)]
+        tokens = found.translation.source[slice(*paragraph.source_span)]
         shown = [paragraph.text[start:end] for start, end in paragraph.text_spans]
         assert [word.lower() for word in shown] == list(tokens)
-        assert len(paragraph.written) == paragraph.targets[1] - paragraph.targets[0]
-    assert "".join(part for pair in found.paragraphs[0].written for part in pair) == "The house. She"
+        assert len(paragraph.target_words) == paragraph.target_span[1] - paragraph.target_span[0]
+    assert "".join(part for pair in found.paragraphs[0].target_words for part in pair) == "The house. She"
 
 
 def test_translations_given_in_markup_are_used_in_text(text_translator: TextTranslator) -> None:

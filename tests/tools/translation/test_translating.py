@@ -206,7 +206,7 @@ def test_a_long_sentence_is_divided_at_a_comma_near_the_limit(
     monkeypatch.setattr(translating, "MAX_WORDS", 9)
     words = ["," if k == mark else "la" for k in range(1, 19)]
     found = translator.translate(" ".join(words))
-    assert found.decoded_parts[0].starts[-1] == (mark if mark >= 7 else 9)
+    assert found.decoded_parts[0].word_starts[-1] == (mark if mark >= 7 else 9)
 
 
 def test_candidates_have_different_words(translator: Translator) -> None:

@@ -179,6 +179,7 @@ class McpTools:
 def _find_phrase(
     transaction: ReadTransaction, side: str, words: Sequence[str], limit: int
 ) -> list[tuple[int, str, str]]:
+    """Return the id, source and target of the newest pairs with the words in sequence on a side."""
     view = WordView(transaction.settings().word_parts)
     vocabulary = known_words(transaction.connection, words)[side]
     if len(vocabulary) < len(set(words)) and not view.word_parts:
@@ -213,10 +214,12 @@ def make_server(tools: McpTools, threads: "ThreadPools", *, may_add: bool) -> "M
             return await super().call_tool(name, arguments, context)
 
     server = Server("hierogram", instructions=_INSTRUCTIONS, version=version("hierogram"), log_level="WARNING")
-    reading = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-    writing = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+    read_only = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    read_write = ToolAnnotations(
+        read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
+    )
 
-    def add_tool(tool: Callable[..., Any], run: Run, annotations: ToolAnnotations = reading) -> None:
+    def add_tool(tool: Callable[..., Any], run: Run, annotations: ToolAnnotations = read_only) -> None:
         @wraps(tool)
         async def run_tool(context: Context, **arguments: Any) -> Any:
             request = context.request_context.request
@@ -235,12 +238,12 @@ def make_server(tools: McpTools, threads: "ThreadPools", *, may_add: bool) -> "M
     add_tool(tools.terms, threads.mcp_requests.run)
     add_tool(tools.concordance, threads.mcp_requests.run)
     if may_add:
-        add_tool(tools.add_pair, lambda work, _: threads.run_change(work), writing)
+        add_tool(tools.add_pair, lambda work, _: threads.run_change(work), read_write)
     return server
 
 
 def over_http(server: "MCPServer") -> "tuple[ASGIApp, Callable[[], AbstractAsyncContextManager[None]]]":
-    """Return the ASGI application for HTTP clients, and the function that returns its lifespan context."""
+    """Return the ASGI application for HTTP clients, and the function for its lifespan context."""
     from mcp.server.transport_security import TransportSecuritySettings
 
     app = server.streamable_http_app(

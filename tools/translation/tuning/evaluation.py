@@ -28,7 +28,7 @@ class SystemScore(NamedTuple):
 
 
 class MetricScores(NamedTuple):
-    """Scores of all translations under one metric, and the metric's signature."""
+    """Scores of all translations under one metric, and sacrebleu's signature of the metric."""
 
     metric: str
     signature: str

@@ -19,17 +19,19 @@ from hierogram.samplers.decoding.consensus import CANDIDATES, index_most_similar
 from hierogram.tools.translation.tuning.options import TuningOptions
 
 Words = tuple[str, ...]
+"""Tokens of a translation, without spaces."""
 Floats = NDArray[np.float64]
 
 ORDER = 4
 """Length of the longest n-grams, in words."""
-SIZE = 2 * ORDER + 2
-LENGTH, REFERENCE = 2 * ORDER, 2 * ORDER + 1
-"""Columns of the candidate's length and of its reference's length."""
+STATISTICS = 2 * ORDER + 2
+"""Number of statistics of a candidate for BLEU, see `References.statistics`."""
+LENGTH, REFERENCE_LENGTH = 2 * ORDER, 2 * ORDER + 1
+"""Indices of the statistics that are lengths in words: of the candidate, and of its reference."""
 
 
 class References:
-    """References of one sentence."""
+    """Reference translations of one sentence."""
 
     def __init__(self, references: Sequence[Words]) -> None:
         self._lengths = sorted({len(reference) for reference in references})
@@ -38,13 +40,13 @@ class References:
             self._most |= _ngrams(reference)
 
     def statistics(self, words: Words) -> Floats:
-        """Return a candidate's statistics for BLEU, float64[10]: matches and totals by order, and two lengths."""
-        statistics = np.zeros(SIZE)
+        """Return matches and totals by order, length, and closest reference length, float64[10]."""
+        statistics = np.zeros(STATISTICS)
         for ngram, number in _ngrams(words).items():
             statistics[len(ngram) - 1] += min(number, self._most[ngram])
         statistics[ORDER:LENGTH] = [max(0, len(words) - n) for n in range(ORDER)]
         statistics[LENGTH] = len(words)
-        statistics[REFERENCE] = min(self._lengths, key=lambda length: (abs(length - len(words)), length))
+        statistics[REFERENCE_LENGTH] = min(self._lengths, key=lambda length: (abs(length - len(words)), length))
         return statistics
 
 
@@ -62,7 +64,7 @@ class Bleu(NamedTuple):
 def corpus_bleu(statistics: Floats) -> Bleu:
     """Compute BLEU from the summed statistics of all sentences [Papineni et al. 2002], without smoothing."""
     matches, totals = statistics[:ORDER], statistics[ORDER:LENGTH]
-    length, reference = statistics[LENGTH], statistics[REFERENCE]
+    length, reference = statistics[LENGTH], statistics[REFERENCE_LENGTH]
     ratio = float(length / reference) if reference else 1.0
     if not matches.all():
         return Bleu(0.0, ratio)
@@ -71,7 +73,7 @@ def corpus_bleu(statistics: Floats) -> Bleu:
 
 
 def sentence_bleu(statistics: Floats) -> Floats:
-    """Compute BLEU+1 (0 to 1) of candidates from statistics float64[k, 10].
+    """Compute BLEU+1 (0 to 1) of k candidates, float64[k], from their statistics, float64[k, 10].
 
     One is added to the counts of n-grams of two or more words [Lin & Och 2004], and to the reference length in the
     brevity penalty. Without the latter, tuning makes translations too short [Nakov, Guzmán & Vogel 2012].
@@ -81,37 +83,42 @@ def sentence_bleu(statistics: Floats) -> Floats:
     lengths = np.maximum(statistics[:, LENGTH], 1)
     with np.errstate(divide="ignore"):
         precision = np.log(matches / np.maximum(totals, 1)).mean(axis=1)
-    penalty = np.minimum(0.0, 1 - (statistics[:, REFERENCE] + 1) / lengths)
+    penalty = np.minimum(0.0, 1 - (statistics[:, REFERENCE_LENGTH] + 1) / lengths)
     return np.asarray(np.exp(precision + penalty), np.float64)
 
 
 _LENGTH_HALVINGS = 30
-_MAX_CHANGE = 0.5
-"""Maximum change of the weight of words, relative to the largest weight."""
-
-Ranked = tuple[Floats, Floats, Floats]
-"""Candidates of one sentence: scores, lengths, and lengths of the closest reference, float64[k] each."""
+_MAX_WORD_WEIGHT_CHANGE = 0.5
+"""Maximum change of the weight of the word count, as a multiple of the largest absolute weight."""
 
 
-def length_ratio(lists: Sequence[Ranked], change: float) -> float:
-    """Return the length ratio of best candidates to references after a `change` of the weight of words."""
+class CandidateLengths(NamedTuple):
+    """Scores, lengths and closest reference lengths of the k candidates of one sentence, float64[k] each."""
+
+    scores: Floats
+    lengths: Floats
+    reference_lengths: Floats
+
+
+def length_ratio(lists: Sequence[CandidateLengths], change: float) -> float:
+    """Return the length ratio of best candidates to references after a `change` of the word weight."""
     words = references = 0.0
-    for scores, lengths, closest in lists:
+    for scores, lengths, reference_lengths in lists:
         best = int(np.argmax(scores + change * lengths))
         words += lengths[best]
-        references += closest[best]
+        references += reference_lengths[best]
     return float(words / references) if references else 1.0
 
 
-def fit_length(lists: Sequence[Ranked], largest: float, ratio: float) -> float:
-    """Return the change of the weight of words that brings the length ratio closest to `ratio`.
+def fit_length(lists: Sequence[CandidateLengths], largest: float, ratio: float) -> float:
+    """Return the change of the weight of the word count that brings the length ratio closest to `ratio`.
 
-    The change is limited to `_MAX_CHANGE` times `largest`, the largest absolute weight.
+    The change is limited to `_MAX_WORD_WEIGHT_CHANGE` times `largest`, the largest absolute weight.
     """
     if length_ratio(lists, 0.0) == ratio:
         return 0.0
-    low, high = -_MAX_CHANGE * largest, _MAX_CHANGE * largest
-    # The lengths of the best candidates increase with the weight of words, so bisection works.
+    low, high = -_MAX_WORD_WEIGHT_CHANGE * largest, _MAX_WORD_WEIGHT_CHANGE * largest
+    # The lengths of the best candidates increase with the weight of the word count, so bisection works.
     for _ in range(_LENGTH_HALVINGS):
         middle = (low + high) / 2
         if length_ratio(lists, middle) < ratio:
@@ -176,14 +183,14 @@ def rescale_weights(trained: Floats, best: Floats, differences: Floats) -> Float
     return np.where(is_trained, trained * scale, best)
 
 
-_MIN_CHANGE = 0.01
-"""Minimum change of weights that counts, as a share of the largest weight that changes."""
+_MIN_WEIGHT_CHANGE = 0.01
+"""Tuning may stop if no weight changes by this share of the largest weight that changes."""
 _SHARES = (0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
-"""Tried shares of the trained weights in the interpolation with the best weights."""
+"""Shares of the trained weights in the interpolations with the best weights that each step tries."""
 _MAX_STARTS = 3
-"""Maximum number of starts from the starting weights. Few new candidates cause a restart."""
+"""Maximum number of starts from the starting weights, see `_MIN_NEW_CANDIDATES`."""
 _MAX_CHANGED_SHARE = 0.25
-"""Maximum share of sentences whose translation the first step may change."""
+"""Maximum share of sentences whose best pooled candidate the first step may change."""
 _GROWTH, _SHRINKAGE, _MIN_CHANGED_SHARE = 1.5, 0.5, 0.02
 """Factors of the maximum changed share after rounds with and without improvement, and its lower limit."""
 _MAX_LOST = 2.0
@@ -197,7 +204,7 @@ _SCALES = (1.0, 0.5, 2.0, 4.0, 8.0, 16.0)
 
 
 class NBest(NamedTuple):
-    """N-best list of one sentence: words, and features float64[k, F]."""
+    """N-best list of one sentence: words of k candidates, best first, and features float64[k, F]."""
 
     words: Sequence[Words]
     features: Floats
@@ -209,11 +216,11 @@ Decode = Callable[[Floats], Iterable[NBest]]
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """Tuning round: its weights, their BLEU, and the number of new candidates."""
+    """Tuning round: its weights, their BLEU, and the number of candidates that no earlier round had."""
 
     weights: Floats
     bleu: Bleu
-    new: int
+    new_candidates: int
     sentences: int
     """Number of translated sentences. The rest count toward BLEU as in the first round."""
 
@@ -234,25 +241,26 @@ class _Pool:
         self.words: list[Words] = []
         self.features: list[Floats] = []
         self.statistics: list[Floats] = []
-        self._known: set[tuple[Words, bytes]] = set()
-        self.statistics_of = cache(references.statistics)
+        self._keys: set[tuple[Words, bytes]] = set()
+        self.compute_statistics = cache(references.statistics)
 
     def add(self, candidates: NBest) -> int:
-        before = len(self._known)
+        """Add the candidates that are not in the pool. Returns their number."""
+        before = len(self._keys)
         for words, features in zip(candidates.words, candidates.features, strict=True):
             # Round features, because sums in another order differ in their last digits.
             key = (words, np.round(features, 6).tobytes())
-            if key not in self._known:
-                self._known.add(key)
+            if key not in self._keys:
+                self._keys.add(key)
                 self.words.append(words)
                 self.features.append(features)
-                self.statistics.append(self.statistics_of(words))
-        return len(self._known) - before
+                self.statistics.append(self.compute_statistics(words))
+        return len(self._keys) - before
 
     def consensus_statistics(self, weights: Floats) -> Floats:
-        """Return the statistics of the consensus candidate for each scale of the weights, float64[scale, 10]."""
+        """Return the statistics of the consensus candidate for each of `_SCALES`, float64[scales, 10]."""
         if not self.words:
-            return np.tile(self.statistics_of(()), (len(_SCALES), 1))
+            return np.tile(self.compute_statistics(()), (len(_SCALES), 1))
         scores = np.array(self.features) @ weights
         likeliest = {self.words[k]: k for k in np.argsort(scores, kind="stable").tolist()}
         kept = sorted(likeliest.values(), key=scores.__getitem__, reverse=True)[:CANDIDATES]
@@ -261,62 +269,74 @@ class _Pool:
         return np.array([self.statistics[row] for row in rows])
 
     def differences(self, random: np.random.Generator) -> Floats:
-        """Return features of better candidates minus features of worse candidates, float64[n, F]."""
+        """Return features of better minus worse candidates of sampled pairs, float64[n, F], see `draw_pairs`."""
         features = np.array(self.features)
         better, worse = draw_pairs(random, sentence_bleu(np.array(self.statistics)))
         return features[better] - features[worse]
 
 
 class _CandidateLists:
+    """Features and statistics of the pooled candidates of s sentences that have candidates."""
+
     def __init__(self, pools: Sequence[_Pool]) -> None:
         self._lists = [(np.array(pool.features), np.array(pool.statistics)) for pool in pools if pool.features]
 
-    def first(self, weights: Floats) -> NDArray[np.int64]:
+    def find_best(self, weights: Floats) -> NDArray[np.int64]:
         """Return the index of each sentence's best candidate under `weights`, int64[s]."""
         return np.array([int(np.argmax(features @ weights)) for features, _ in self._lists], np.int64)
 
-    def quality(self, first: NDArray[np.int64], length: float) -> tuple[float, float]:
-        """Return length-adjusted BLEU, and mean sentence BLEU for ties, of the candidates `first`."""
-        rows = np.array([statistics[k] for k, (_, statistics) in zip(first, self._lists, strict=True)])
-        return length_adjusted(corpus_bleu(rows.sum(axis=0)), length), float(sentence_bleu(rows).mean())
+    def quality(self, chosen: NDArray[np.int64], target_ratio: float) -> tuple[float, float]:
+        """Return the length-adjusted BLEU of the candidates `chosen`, and their mean sentence BLEU, for ties."""
+        rows = np.array([statistics[k] for k, (_, statistics) in zip(chosen, self._lists, strict=True)])
+        return length_adjusted(corpus_bleu(rows.sum(axis=0)), target_ratio), float(sentence_bleu(rows).mean())
 
-    def ranked(self, weights: Floats) -> list[Ranked]:
-        return [(features @ weights, columns[:, LENGTH], columns[:, REFERENCE]) for features, columns in self._lists]
+    def lengths(self, weights: Floats) -> list[CandidateLengths]:
+        return [
+            CandidateLengths(features @ weights, statistics[:, LENGTH], statistics[:, REFERENCE_LENGTH])
+            for features, statistics in self._lists
+        ]
 
 
-def length_adjusted(bleu: Bleu, length: float) -> float:
-    """Return BLEU, reduced if the length ratio differs from `length`, unless `length` is 0."""
-    if not length or not bleu.ratio:
+def length_adjusted(bleu: Bleu, target_ratio: float) -> float:
+    """Return BLEU, reduced if the length ratio differs from `target_ratio`, unless `target_ratio` is 0."""
+    if not target_ratio or not bleu.ratio:
         return bleu.score
-    return bleu.score * min(bleu.ratio / length, length / bleu.ratio)
+    return bleu.score * min(bleu.ratio / target_ratio, target_ratio / bleu.ratio)
 
 
 def step(
-    lists: _CandidateLists, best: Floats, trained: Floats, max_changed: float, length: float, words: int | None
+    lists: _CandidateLists,
+    best: Floats,
+    trained: Floats,
+    max_changed: float,
+    target_ratio: float,
+    words_index: int | None,
 ) -> Floats:
     """Return weights float64[F] of the step with the best length-adjusted BLEU of the pooled candidates.
 
     Steps from the best weights so far toward the trained weights are tried. A step is halved while it changes the best
     candidate of a larger share of the sentences than `max_changed`, unless all halved steps change none.
     """
-    before = lists.first(best)
+    before = lists.find_best(best)
     chosen, highest = best, (-1.0, -1.0)
     longer, fewest = best, 2.0
     for share in _SHARES:
         for halved in range(_STEP_HALVINGS + 1):
             weights = best + share / 2**halved * (trained - best)
-            changed = float((lists.first(weights) != before).mean())
+            changed = float((lists.find_best(weights) != before).mean())
             if changed > max_changed:
                 if changed < fewest:
                     longer, fewest = weights, changed
                 continue
-            if words is not None and length:
-                weights[words] += fit_length(lists.ranked(weights), float(np.abs(weights).max()), length)
-            if (quality := lists.quality(lists.first(weights), length)) > highest:
+            if words_index is not None and target_ratio:
+                largest = float(np.abs(weights).max())
+                weights[words_index] += fit_length(lists.lengths(weights), largest, target_ratio)
+            if (quality := lists.quality(lists.find_best(weights), target_ratio)) > highest:
                 chosen, highest = weights, quality
             break
     # If no step changes a candidate, use the longer step that changes the fewest sentences if it has better candidates.
-    if (lists.first(chosen) == before).all() and lists.quality(lists.first(longer), length) > highest:
+    is_unchanged = (lists.find_best(chosen) == before).all()
+    if is_unchanged and lists.quality(lists.find_best(longer), target_ratio) > highest:
         return longer
     return chosen
 
@@ -325,12 +345,12 @@ def _decode_round(
     decode: Decode, weights: Floats, pools: Sequence[_Pool], start: Floats | None
 ) -> tuple[Iteration, Floats]:
     """Decode a round and pool its candidates. Returns the round and its statistics, float64[s, 10]."""
-    total = np.zeros(SIZE) if start is None else start.sum(axis=0)
+    total = np.zeros(STATISTICS) if start is None else start.sum(axis=0)
     min_score = corpus_bleu(total).score - _MAX_LOST
     rows: list[Floats] = []
     new = 0
     for pool, candidates in zip(pools, decode(weights), strict=True):
-        row = pool.statistics_of(candidates.words[0] if candidates.words else ())
+        row = pool.compute_statistics(candidates.words[0] if candidates.words else ())
         total += row if start is None else row - start[len(rows)]
         rows.append(row)
         new += pool.add(candidates)
@@ -344,11 +364,11 @@ def tune(
     references: Sequence[Sequence[Words]],
     weights: Floats,
     options: TuningOptions,
-    words: int | None = None,
+    words_index: int | None = None,
 ) -> Tuned:
     """Tune weights float64[F] to BLEU, starting from `weights`. Results are deterministic.
 
-    `words` is the index of the feature that counts target words, or None. After each training, the weight of this
+    `words_index` is the index of the feature that counts target words, or None. After each training, the weight of this
     feature is fitted to the length ratio `options.length`, unless the ratio is 0.
     """
     pools = [_Pool(References(texts)) for texts in references]
@@ -356,7 +376,7 @@ def tune(
     # Index of the best round since the last start.
     best = 0
     starts = 1
-    length = options.length if words is not None else 0.0
+    target_ratio = options.length if words_index is not None else 0.0
     max_changed = _MAX_CHANGED_SHARE
     start_rows: Floats | None = None
     while True:
@@ -365,11 +385,12 @@ def tune(
         history.append(iteration)
         number = len(history)
         if number > 1:
-            better = length_adjusted(iteration.bleu, length) > length_adjusted(history[best].bleu, length)
+            best_bleu = length_adjusted(history[best].bleu, target_ratio)
+            better = length_adjusted(iteration.bleu, target_ratio) > best_bleu
             max_changed *= _GROWTH if better else _SHRINKAGE
             max_changed = min(1.0, max(_MIN_CHANGED_SHARE, max_changed))
             best = number - 1 if better else best
-            if not better and iteration.new < _MIN_NEW_CANDIDATES * len(pools) and starts < _MAX_STARTS:
+            if not better and iteration.new_candidates < _MIN_NEW_CANDIDATES * len(pools) and starts < _MAX_STARTS:
                 starts += 1
                 best, max_changed = 0, _MAX_CHANGED_SHARE
         if number > options.iterations:
@@ -384,14 +405,15 @@ def tune(
         differences = np.concatenate(pool_differences)
         start = history[best].weights
         trained = rescale_weights(train(differences), start, differences)
-        last, weights = weights, step(_CandidateLists(pools), start, trained, max_changed, length, words)
+        last, weights = weights, step(_CandidateLists(pools), start, trained, max_changed, target_ratio, words_index)
         # Compare with weights that changed, because a large untrained weight would make every change look small.
         changed = weights != last
-        settled = np.abs(weights - last).max() < _MIN_CHANGE * np.abs(weights[changed]).max() if changed.any() else True
-        if not iteration.new and settled and starts == _MAX_STARTS:
+        largest = np.abs(weights[changed]).max(initial=0.0)
+        settled = not changed.any() or np.abs(weights - last).max() < _MIN_WEIGHT_CHANGE * largest
+        if not iteration.new_candidates and settled and starts == _MAX_STARTS:
             break
     best = max(range(len(history)), key=lambda number: history[number].bleu.score)
     weights = history[best].weights
-    totals = sum((pool.consensus_statistics(weights) for pool in pools), np.zeros((len(_SCALES), SIZE)))
+    totals = sum((pool.consensus_statistics(weights) for pool in pools), np.zeros((len(_SCALES), STATISTICS)))
     scale = _SCALES[int(np.argmax([corpus_bleu(row).score for row in totals]))]
     return Tuned(weights * scale, scale, history, best)

@@ -10,10 +10,10 @@ from tests.tools.translation.tuning.decoder import ListDecoder, select_best
 from hierogram.tools.translation.tuning import tuning
 from hierogram.tools.translation.tuning.options import TuningOptions
 from hierogram.tools.translation.tuning.tuning import (
-    SIZE,
+    STATISTICS,
+    CandidateLengths,
     Floats,
     NBest,
-    Ranked,
     References,
     _CandidateLists,
     _Pool,
@@ -66,7 +66,7 @@ def test_tuning_ends_without_new_candidates(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(tuning, "DRAWN_PAIRS", 20_000)
     monkeypatch.setattr(tuning, "KEPT_PAIRS", 190)
     tuned = tune(decode, decode.references, np.ones(5), options)
-    assert {iteration.new for iteration in tuned.history[1:]} == {0}
+    assert {iteration.new_candidates for iteration in tuned.history[1:]} == {0}
     assert 2 < len(tuned.history) < 51
     same_words = [NBest([("a",), ("a",)], np.array([[1.0], [2.0]]))]
     assert len(tune(lambda weights: same_words, [[("a",)]], np.ones(1), OPTIONS).history) == 1
@@ -96,7 +96,7 @@ def test_bleu_of_a_text_equals_sacrebleu() -> None:
         texts = [[f"w{random.randrange(9)}" for _ in range(random.randint(1, 15))] for _ in range(60 * references)]
         sources = [texts[k::60] for k in range(60)]
         words = [[random.choice(part[0]) if random.random() < 0.2 else w for w in part[0][:-1]] for part in sources]
-        total = np.zeros(SIZE)
+        total = np.zeros(STATISTICS)
         for part, candidate in zip(sources, words, strict=True):
             total += References([tuple(text) for text in part]).statistics(tuple(candidate))
         streams = [[" ".join(part[k]) for part in sources] for k in range(references)]
@@ -197,7 +197,7 @@ def test_a_step_changes_no_more_sentences_than_are_allowed() -> None:
     shares = []
     for max_changed in (0.05, 0.2, 0.5, 1.0):
         weights = step(lists, best, trained, max_changed, 0.0, None)
-        shares.append(float((lists.first(weights) != lists.first(best)).mean()))
+        shares.append(float((lists.find_best(weights) != lists.find_best(best)).mean()))
         assert 0 < shares[-1] <= max_changed
     assert shares == sorted(shares)
     assert shares[-1] > 0.7
@@ -209,9 +209,9 @@ def test_a_step_may_change_sentences_with_equal_features_together() -> None:
     lists = _CandidateLists([make_pool(f"w{k}", (5, 3), features) for k in range(4)])
     best, trained = np.array([1.0, 0.0]), np.array([0.0, 1.0])
     weights = step(lists, best, trained, 0.25, 0.0, None)
-    assert lists.first(weights).tolist() == [1, 1, 1, 1]
+    assert lists.find_best(weights).tolist() == [1, 1, 1, 1]
     # In the opposite direction the longer step would be worse, and nothing changes.
-    assert lists.first(step(lists, trained, best, 0.25, 0.0, None)).tolist() == [1, 1, 1, 1]
+    assert lists.find_best(step(lists, trained, best, 0.25, 0.0, None)).tolist() == [1, 1, 1, 1]
 
 
 class TrapDecoder:
@@ -315,12 +315,12 @@ def test_weights_are_scaled_for_the_consensus(reference: str, scale: int) -> Non
     assert (tuned.scale, tuned.weights.tolist()) == (scale, [scale])
 
 
-def random_lists(random: np.random.Generator) -> list[Ranked]:
+def random_lists(random: np.random.Generator) -> list[CandidateLengths]:
     """Return lists in which shorter candidates score better."""
     lists = []
     for _ in range(50):
         words = random.integers(4, 13, size=40).astype(float)
-        lists.append((-0.3 * words + random.normal(size=40), words, np.full(40, 8.0)))
+        lists.append(CandidateLengths(-0.3 * words + random.normal(size=40), words, np.full(40, 8.0)))
     return lists
 
 
@@ -332,12 +332,12 @@ def test_the_weight_of_words_is_fitted_to_the_length_of_references() -> None:
         assert length_ratio(lists, change) == pytest.approx(ratio, abs=0.025)
         assert length_ratio(lists, change - 0.05) <= length_ratio(lists, change) <= length_ratio(lists, change + 0.05)
     # All candidates of these lists are as long as their references, so no length is fitted.
-    same_words = [(np.arange(3.0), np.full(3, 8.0), np.full(3, 8.0))]
+    same_words = [CandidateLengths(np.arange(3.0), np.full(3, 8.0), np.full(3, 8.0))]
     assert fit_length(same_words, 5.0, 1.0) == 0
     # The change is at most half of the largest weight.
     assert fit_length(lists, 0.02, 1.0) == pytest.approx(0.01)
     assert fit_length(lists, 0.02, 0.5) == pytest.approx(-0.01)
-    assert length_ratio([(np.zeros(1), np.zeros(1), np.zeros(1))], 1.0) == 1.0
+    assert length_ratio([CandidateLengths(np.zeros(1), np.zeros(1), np.zeros(1))], 1.0) == 1.0
 
 
 @pytest.mark.slow
@@ -359,9 +359,9 @@ def test_the_length_reaches_its_target_while_other_weights_are_trained(monkeypat
     start = np.array([-2.0, 1.0])
     for length, lowest, highest in ((1.0, 0.95, 1.05), (0.8, 0.75, 0.85)):
         options = TuningOptions(iterations=6, length=length)
-        tuned = tune(decode, [[text] for text in texts], start, options, words=0)
+        tuned = tune(decode, [[text] for text in texts], start, options, words_index=0)
         assert tuned.history[0].bleu.ratio < 0.7
         assert lowest < tuned.history[-1].bleu.ratio < highest
-    free = tune(decode, [[text] for text in texts], start, TuningOptions(iterations=6, length=0), words=0)
+    free = tune(decode, [[text] for text in texts], start, TuningOptions(iterations=6, length=0), words_index=0)
     plain = tune(decode, [[text] for text in texts], start, TuningOptions(iterations=6))
     assert [round(own.bleu.ratio, 6) for own in free.history] == [round(own.bleu.ratio, 6) for own in plain.history]
