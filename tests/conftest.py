@@ -1,4 +1,4 @@
-"""Selection of tests, a Postgres server, and test stores: the same tests run on SQLite and on Postgres."""
+"""Selection of tests, a Postgres server, and test stores on SQLite and on Postgres."""
 
 import gc
 import os
@@ -36,37 +36,43 @@ MAX_WORKERS = 8
 WHOLE_SUITE = "not campaign and not mutants"
 """Marker expression of pyproject.toml. Plain `pytest` runs the quick suite, which also omits the slow tests."""
 SLOW_SUITE = "slow and not campaign and not mutants"
-MEMORY = Path("/dev/shm")
-ROOM = 2 << 30
-"""Free bytes of `MEMORY` that are required to store temporary files there."""
+MEMORY_FOLDER = Path("/dev/shm")
+MIN_FREE_BYTES = 2 << 30
+"""Free bytes of `MEMORY_FOLDER` that are required to store temporary files there."""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """If pytest-xdist is not installed, add its options that pyproject.toml sets. Tests then run in one process."""
+    """If pytest-xdist is not installed, add its options that pyproject.toml sets.
+
+    Tests then run in one process.
+    """
     if not pluginmanager.hasplugin("xdist"):
         parser.addoption("--numprocesses")
         parser.addoption("--dist")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Store temporary files in memory for the marker expressions of the suites, if there is room and no TMPDIR.
+    """Store temporary files of the quick and the slow suite in memory, if there is room and no TMPDIR.
 
     Campaigns store them on the disk, so that commits wait for the disk.
     """
-    wanted = config.option.markexpr in (WHOLE_SUITE, SLOW_SUITE) and "TMPDIR" not in os.environ
-    if wanted and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM:
-        os.environ["TMPDIR"] = str(MEMORY)
+    is_suite = config.option.markexpr in (WHOLE_SUITE, SLOW_SUITE) and "TMPDIR" not in os.environ
+    if is_suite and os.access(MEMORY_FOLDER, os.W_OK) and shutil.disk_usage(MEMORY_FOLDER).free >= MIN_FREE_BYTES:
+        os.environ["TMPDIR"] = str(MEMORY_FOLDER)
         tempfile.tempdir = None
 
 
 @pytest.fixture(autouse=True)
 def _check_signals() -> Iterator[None]:
-    """Fail if a test left Ctrl-C ignored or a signal blocked, because child processes inherit both. Restores Ctrl-C."""
+    """Fail if a test left Ctrl-C ignored or a signal blocked, because child processes inherit both.
+
+    Restores Ctrl-C.
+    """
     yield
-    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    if ignored:
+    is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if is_ignored:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    assert not ignored
+    assert not is_ignored
     assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
@@ -88,8 +94,8 @@ def pytest_configure_node(node: Any) -> None:
 
 def _is_suite(config: pytest.Config, *suites: str) -> bool:
     """Check if one of the suites is run, without paths, `-k` or `--lf`."""
-    chosen = config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword or config.option.lf
-    return not chosen and config.option.markexpr in suites
+    is_selection = config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword or config.option.lf
+    return not is_selection and config.option.markexpr in suites
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -101,7 +107,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     worker_input = getattr(config, "workerinput", None)
     quick = _is_suite(config, WHOLE_SUITE) if worker_input is None else worker_input["quick"]
 
-    def wanted(item: pytest.Item) -> bool:
+    def is_on_marked_database(item: pytest.Item) -> bool:
         mark = item.get_closest_marker("database")
         params = item.callspec.params if hasattr(item, "callspec") else {}
         backends = {params[name] for name in ("store_url", "lasting_store") if name in params}
@@ -109,7 +115,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("slow")
         return mark is None or not backends or not backends.isdisjoint(mark.args)
 
-    items[:] = [item for item in items if wanted(item)]
+    items[:] = [item for item in items if is_on_marked_database(item)]
     if quick:
         slow = [item for item in items if item.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)
@@ -131,9 +137,9 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """URL of a Postgres server: HIEROGRAM_TEST_POSTGRES, or a server started for the session."""
-    named = os.environ.get("HIEROGRAM_TEST_POSTGRES")
-    if named:
-        yield named
+    existing = os.environ.get("HIEROGRAM_TEST_POSTGRES")
+    if existing:
+        yield existing
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -154,29 +160,29 @@ def postgres_server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def make_database(postgres_server: str) -> Iterator[Callable[[], str]]:
-    """Function that creates an empty Postgres database and returns its URL. Databases do not outlive the session."""
-    made: list[str] = []
+    """Function that creates an empty Postgres database and returns its URL. The session deletes it."""
+    created: list[str] = []
 
     def make() -> str:
         name = f"hierogram_test_{uuid4().hex}"
         _administer(postgres_server, f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0")
-        made.append(name)
+        created.append(name)
         return make_url(postgres_server).set(database=name).render_as_string(hide_password=False)
 
     yield make
     if "HIEROGRAM_TEST_POSTGRES" in os.environ:
-        _administer(postgres_server, *(f"DROP DATABASE {name} WITH (FORCE)" for name in made))
+        _administer(postgres_server, *(f"DROP DATABASE {name} WITH (FORCE)" for name in created))
 
 
 @pytest.fixture(scope="session")
 def pooler(postgres_server: str) -> Iterator[Callable[[str], str]]:
-    """Function that replaces the server in a URL with a PgBouncer in front of it, which ignores `options`."""
+    """Function that replaces the server in a URL by a PgBouncer, which ignores the parameter `options`."""
     with pgbouncer(postgres_server, "ignore_startup_parameters = options") as bouncer:
 
         def pooled(url: str) -> str:
-            given = make_url(url)
-            parameters = {name: value for name, value in given.query.items() if name not in ("host", "port")}
-            pool = make_url(bouncer).set(username=given.username, database=given.database)
+            direct = make_url(url)
+            parameters = {name: value for name, value in direct.query.items() if name not in ("host", "port")}
+            pool = make_url(bouncer).set(username=direct.username, database=direct.database)
             return str(pool.update_query_dict(parameters))
 
         yield pooled
@@ -193,35 +199,39 @@ def _administer(server: str, *statements: str) -> None:
 def migrated_once() -> Iterator[None]:
     """Record the statements of the first migration on each database, and replay them for later stores."""
     migrate = migration.migrate
-    kept: dict[str, list[tuple[str, Any]]] = {}
+    recorded: dict[str, list[tuple[str, Any]]] = {}
 
-    def migrate_or_repeat(connection: Connection) -> None:
+    def migrate_or_replay(connection: Connection) -> None:
         dialect = connection.dialect.name
         if inspect(connection).has_table("alembic_version"):
             migrate(connection)
-        elif dialect in kept:
+        elif dialect in recorded:
             # Execute through the driver, because SQLAlchemy's overhead is as large as the time of the statements.
             with closing(connection.connection.cursor()) as cursor:
-                for statement, values in kept[dialect]:
+                for statement, values in recorded[dialect]:
                     cursor.execute(statement, *([values] if values else []))
         else:
-            made = []
+            statements = []
 
-            def note(_connection: Any, _cursor: Any, statement: str, values: Any, *_: Any) -> None:
-                made.append((statement, values))
+            def record(_connection: Any, _cursor: Any, statement: str, values: Any, *_: Any) -> None:
+                statements.append((statement, values))
 
-            event.listen(connection, "before_cursor_execute", note)
+            event.listen(connection, "before_cursor_execute", record)
             migrate(connection)
-            event.remove(connection, "before_cursor_execute", note)
-            kept[dialect] = made
+            event.remove(connection, "before_cursor_execute", record)
+            # Keep only the statements of a migration that succeeded.
+            recorded[dialect] = statements
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(migration, "migrate", migrate_or_repeat)
+        patched.setattr(migration, "migrate", migrate_or_replay)
         yield
 
 
 class StatementCache(dict[tuple[Any, ...], Any]):
-    """Compiled statements by SQL dialect, for all engines of a process. By default each engine compiles its own."""
+    """Compiled statements by the name of the SQL dialect and SQLAlchemy's other keys.
+
+    SQLAlchemy uses the dialect object of an engine as a key, so that each engine compiles its own statements.
+    """
 
     def get(self, key: tuple[Any, ...], default: Any = None) -> Any:
         dialect, *rest = key
@@ -234,7 +244,7 @@ class StatementCache(dict[tuple[Any, ...], Any]):
 
 @pytest.fixture(scope="session", autouse=True)
 def statements_compiled_once() -> Iterator[None]:
-    """Share compiled statements between the engines of all stores: compiling them takes longer than most tests."""
+    """Share compiled statements between all engines, because compiling takes longer than most tests."""
     cache = StatementCache()
 
     def create(*arguments: Any, **options: Any) -> Any:
@@ -252,21 +262,25 @@ class Templates:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.made: dict[tuple[str, str], str] = {}
+        # URLs by name and database, and the module that makes the stores of a name.
+        self.urls: dict[tuple[str, str], str] = {}
         self.makers: dict[str, str] = {}
 
     def url(self, name: str, backend: str, make: Callable[[str], None], database: Callable[[], str]) -> str:
-        """Return the URL of a store. On first use, `make` creates it, in a Postgres database from `database` or in a
-        file. Fails if two modules use the same name.
+        """Return the URL of a store. On first use, `make` creates the store.
+
+        `backend` is one of `BACKENDS`, and `database` creates a Postgres database. Fails if two modules use the same
+        name.
         """
         assert self.makers.setdefault(name, make.__module__) == make.__module__, f"two modules make a store {name!r}"
-        if (name, backend) not in self.made:
+        if (name, backend) not in self.urls:
             template = f"sqlite:///{self.folder / name}.db" if backend == "sqlite" else database()
             make(template)
-            self.made[name, backend] = template
-        return self.made[name, backend]
+            self.urls[name, backend] = template
+        return self.urls[name, backend]
 
     def copy(self, name: str, url: str, make: Callable[[str], None], database: Callable[[], str]) -> None:
+        """Put a copy of a store at a URL, and replace the store there. The other arguments are those of `url`."""
         backend = make_url(url).get_backend_name()
         template = self.url(name, backend, make, database)
         if backend == "sqlite":
@@ -292,17 +306,17 @@ _ROLE = (Path(__file__).parents[1] / "packaging" / "postgres" / "sql_role.sql").
 
 
 def create_sql_role(store_url: str | URL) -> str | None:
-    """Create the documented role for a store on Postgres, and return the URL for its queries. None for SQLite."""
+    """Create the documented role for queries in a store on Postgres, and return its URL. None for SQLite."""
     url = make_url(store_url)
     if url.get_backend_name() == "sqlite":
         return None
     daemon, server = str(url.username or "postgres"), url.render_as_string(hide_password=False)
-    create, rest = re.sub(r"\bhierogram\b", f'"{daemon}"', _ROLE).split(";", 1)
+    create_role, grant_rights = re.sub(r"\bhierogram\b", f'"{daemon}"', _ROLE).split(";", 1)
     with psycopg.connect(server.replace("+psycopg", ""), autocommit=True) as connection:
         # Roles belong to the whole server, so another test may already have created it.
         with suppress(psycopg.errors.DuplicateObject):
-            connection.execute(create)
-        connection.execute(rest)
+            connection.execute(create_role)
+        connection.execute(grant_rights)
     role = url.set(drivername="postgresql", username="hierogram_sql", password="choose-one")
     return role.render_as_string(hide_password=False)
 

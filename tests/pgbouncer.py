@@ -17,7 +17,7 @@ from sqlalchemy import make_url
 PROGRAM = "/usr/sbin/pgbouncer"
 CONNECTIONS = 2
 """Server connections for each database and role. Tests open more connections to PgBouncer, which share these."""
-_SECONDS = 10.0
+_TIMEOUT_SECONDS = 10.0
 
 
 @contextmanager
@@ -26,8 +26,8 @@ def pgbouncer(server: str, *settings: str, connections: int = CONNECTIONS) -> It
 
     If PgBouncer is not installed, the test is skipped, or fails in CI.
     """
-    path = PROGRAM if Path(PROGRAM).exists() else shutil.which("pgbouncer")
-    if path is None:
+    program = PROGRAM if Path(PROGRAM).exists() else shutil.which("pgbouncer")
+    if program is None:
         missing = f"no pgbouncer: install Debian's package of this name ({PROGRAM})"
         if os.environ.get("CI") == "true":
             pytest.fail(missing)
@@ -46,17 +46,17 @@ def pgbouncer(server: str, *settings: str, connections: int = CONNECTIONS) -> It
             )
         )
     )  # fmt: skip
-    command = [path, "--quiet"]
+    command = [program, "--quiet"]
     if os.geteuid() == 0:
         # PgBouncer refuses to run as root, and must be able to read the server's socket.
         owner = pwd.getpwuid(os.stat(host).st_uid if host.startswith("/") else pwd.getpwnam("nobody").pw_uid)
-        for place in (folder, *folder.iterdir()):
-            os.chown(place, owner.pw_uid, owner.pw_gid)
+        for path in (folder, *folder.iterdir()):
+            os.chown(path, owner.pw_uid, owner.pw_gid)
         command += ["--user", owner.pw_name]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen([*command, str(folder / "pgbouncer.ini")], stdout=log, stderr=log)
     try:
-        _wait_for(folder / ".s.PGSQL.6432", process, folder / "log")
+        _wait_for_socket(folder / ".s.PGSQL.6432", process, folder / "log")
         yield str(url.set(host=None, port=None, password=None, query={"host": str(folder), "port": "6432"}))
     finally:
         process.terminate()
@@ -64,8 +64,9 @@ def pgbouncer(server: str, *settings: str, connections: int = CONNECTIONS) -> It
         shutil.rmtree(folder)
 
 
-def _wait_for(path: Path, process: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + _SECONDS
+def _wait_for_socket(path: Path, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until PgBouncer accepts connections. Fails with its log after ten seconds."""
+    until = time.monotonic() + _TIMEOUT_SECONDS
     while time.monotonic() < until:
         with socket.socket(socket.AF_UNIX) as probe:
             if process.poll() is None and probe.connect_ex(str(path)) == 0:

@@ -47,6 +47,8 @@ def make_store(url: str = "sqlite:///hierogram.db", **settings: Any) -> None:
 
 
 class CommandResult(NamedTuple):
+    """Exit code, standard output and standard error of a command."""
+
     code: int
     out: str
     err: str
@@ -68,7 +70,7 @@ def lab(hierogram: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def hierogram(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Function that runs a command in this process, in a separate folder and without a store in the environment."""
+    """Function that runs a command in this process, in a temporary folder and without a default store."""
     monkeypatch.delenv("HIEROGRAM_STORE", raising=False)
     monkeypatch.setattr(typer.main, "get_command", build_command)
     monkeypatch.chdir(tmp_path)
@@ -98,6 +100,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def write_corpus(folder: Path) -> Path:
+    """Write the small corpus to a file of lines `source ||| target ||| links`."""
     path = folder / "corpus.bars"
     path.write_text("".join(line + "\n" for line in LINES))
     return path
@@ -123,6 +126,7 @@ def learned_store_maker(folders: pytest.TempPathFactory) -> Callable[[str], None
 
 
 def create_learned_store(url: str, corpus: Path, settings: Settings = QUICK) -> None:
+    """Create a store, ingest a file and learn it with four sweeps after the burn-in."""
     from hierogram.daemon.learning.learning import learn
     from hierogram.daemon.text.ingest import ingest
     from hierogram.daemon.text.pair_files import PairFiles

@@ -12,30 +12,34 @@ from hierogram.storage.records.parts import PART_MARK
 from hierogram.storage.records.settings import Settings
 from hierogram.storage.store import open_store
 
-WHO = {"nina": "i", "una": "you", "ana": "she", "tuna": "we"}
-DO = {"kula": "eat", "leta": "bring", "penda": "like", "taka": "want"}
-WHAT = {"mkate": "bread", "samaki": "fish", "chai": "tea", "maji": "water", "mkate mtamu": "sweet bread"}
-VERSES = [(f"{who}{do} {what}", f"{WHO[who]} {DO[do]} {WHAT[what]}") for who, do, what in product(WHO, DO, WHAT)]
-PREFIXES = [(who, english) for who, english in WHO.items() for _ in range(12)]
-ROOTS = [(do, english) for do, english in DO.items() for _ in range(12)]
+SUBJECTS = {"nina": "i", "una": "you", "ana": "she", "tuna": "we"}
+VERBS = {"kula": "eat", "leta": "bring", "penda": "like", "taka": "want"}
+OBJECTS = {"mkate": "bread", "samaki": "fish", "chai": "tea", "maji": "water", "mkate mtamu": "sweet bread"}
+VERSES = [
+    (f"{subject}{verb} {noun}", f"{SUBJECTS[subject]} {VERBS[verb]} {OBJECTS[noun]}")
+    for subject, verb, noun in product(SUBJECTS, VERBS, OBJECTS)
+]
+PREFIXES = [(prefix, english) for prefix, english in SUBJECTS.items() for _ in range(12)]
+ROOTS = [(root, english) for root, english in VERBS.items() for _ in range(12)]
 """Verb stems as separate pairs. With `PREFIXES`, they make the source words of `VERSES` compounds."""
 SOURCE_WORDS = {word for source, _ in [*VERSES, *PREFIXES, *ROOTS] for word in source.split()}
 TARGET_WORDS = {word for _, target in VERSES for word in target.split()}
 
 
 def learn_parts(pairs: Sequence[tuple[str, str]], source: int, target: int) -> tuple[str, str]:
-    """Return the setting `word_parts` of subwords, learned from sentence pairs, with the given numbers of merges."""
+    """Return the setting `word_parts` of subwords, learned from pairs with these numbers of merges."""
     sources, targets = zip(*pairs, strict=True)
     return format_merges(learn_merges(sources, source)), format_merges(learn_merges(targets, target))
 
 
 def open_parts(path: Path, word_parts: tuple[str, ...], **settings: Any) -> hg.GrammarStore:
-    made = open_store(str(path), create=True, settings=Settings(word_parts=word_parts, **settings))
-    return hg.GrammarStore(made, created=True)
+    """Create a store whose words are divided into these parts."""
+    store = open_store(str(path), create=True, settings=Settings(word_parts=word_parts, **settings))
+    return hg.GrammarStore(store, created=True)
 
 
 def make_parts(folder: Path, compounds: bool = False) -> str:
-    """Create a store with subwords, or with compounds of the source, in a folder, learn it, and return its URL."""
+    """Create and learn a store with subwords, or with compounds of the source. Returns its URL."""
     pairs = [*VERSES, *PREFIXES, *ROOTS] if compounds else VERSES
     parts = learn_parts(pairs, 24, 24)
     if compounds:
@@ -48,7 +52,7 @@ def make_parts(folder: Path, compounds: bool = False) -> str:
 
 
 def segmented_word(store: hg.GrammarStore) -> str:
-    """Return a source word of several subwords from the most used rule that has one. Fails if no rule has one."""
+    """Return a source word of several subwords from the most used rule that has one, or fail."""
     view = WordView(store.settings().word_parts)
     for rule in store.rules().top(10_000):
         for word in view.side(rule.source).split(" "):

@@ -13,27 +13,28 @@ LAYERS = Path(__file__).with_name("layers.toml").read_text(encoding="utf-8")
 
 
 def rows(layers: str) -> dict[str, tuple[str, ...]]:
-    """Return the rows in order: each folder and the names that it may import. Fails on other keys."""
-    found = {}
+    """Return the allowed imports of each folder, in the order of the file. Fails on unknown keys."""
+    imports_by_folder = {}
     for folder, row in tomllib.loads(layers).items():
         assert row.keys() == {"holds", "imports"}, f"{folder}: expected the keys holds and imports"
-        found[folder] = tuple(row["imports"])
-    return found
+        imports_by_folder[folder] = tuple(row["imports"])
+    return imports_by_folder
 
 
 def importable(declared: dict[str, tuple[str, ...]]) -> dict[str, set[str]]:
-    """Return the folders that each folder may import: those named by its row and listed above it."""
+    """Return the rows that each row may import: those inside the folders that it names, and listed above it.
+
+    `declared` is from `rows`.
+    """
     above: list[str] = []
-    found = {}
+    importable_rows = {}
     for folder, names in declared.items():
-        found[folder] = {other for other in above for name in names if f"{other}/".startswith(f"{name}/")}
+        importable_rows[folder] = {other for other in above for name in names if f"{other}/".startswith(f"{name}/")}
         above.append(folder)
-    return found
+    return importable_rows
 
 
 def find_row(path: Path) -> str:
     """Return the row of a module: its folder, or the module itself if it is in the root of its part."""
-    place = path.relative_to(ROOT)
-    if len(place.parts) == 2:
-        return str(place)
-    return str(place.parent)
+    relative_path = path.relative_to(ROOT)
+    return str(relative_path if len(relative_path.parts) == 2 else relative_path.parent)

@@ -31,6 +31,7 @@ def tree(path: Path) -> ast.Module:
 
 
 def part(path: Path) -> str:
+    """Return the top-level folder of a module."""
     return path.relative_to(ROOT).parts[0]
 
 
@@ -75,24 +76,24 @@ def imported_modules(path: Path) -> frozenset[Path]:
     Names under `if TYPE_CHECKING:` are not imported at run time. Fails if no prefix of an
     imported name is a module.
     """
-    found: set[Path] = set()
+    imported: set[Path] = set()
     for name, typing_only in imports(tree(path)):
         if name.startswith("hierogram."):
-            steps = name.split(".")[1:]
+            parts = name.split(".")[1:]
             # The project's packages define no names of their own, so the longest prefix that is a module is the one
             # imported.
-            while not (where := module_at(steps)) and steps:
-                steps.pop()
-            assert where is not None, f"{path}: imports {name}, which does not exist"
+            while not (module := find_module(parts)) and parts:
+                parts.pop()
+            assert module is not None, f"{path}: imports {name}, which does not exist"
             if not typing_only:
-                found.add(where)
-    return frozenset(found - {path})
+                imported.add(module)
+    return frozenset(imported - {path})
 
 
-def module_at(steps: list[str]) -> Path | None:
-    """Return the file of a module, given the parts of its dotted name. None if it does not exist."""
-    place = ROOT.joinpath(*steps)
-    for path in (place.with_suffix(".py"), place / "__init__.py"):
+def find_module(parts: list[str]) -> Path | None:
+    """Return the file of a module or package, given the parts of its dotted name without `hierogram`, or None."""
+    base = ROOT.joinpath(*parts)
+    for path in (base.with_suffix(".py"), base / "__init__.py"):
         if path.is_file():
             return path
     return None
@@ -100,25 +101,25 @@ def module_at(steps: list[str]) -> Path | None:
 
 def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
     """Return the groups of nodes that reach each other, including single nodes with an edge to themselves."""
-    reached = {node: reach(node, edges) for node in edges}
+    reachable = {node: find_reachable(node, edges) for node in edges}
     groups = {
-        tuple(sorted(other for other in reached[node] if node in reached.get(other, ())))
+        tuple(sorted(other for other in reachable[node] if node in reachable.get(other, ())))
         for node in edges
-        if node in reached[node]
+        if node in reachable[node]
     }
     return [list(group) for group in sorted(groups)]
 
 
-def reach(start: str, edges: dict[str, set[str]]) -> set[str]:
+def find_reachable(start: str, edges: dict[str, set[str]]) -> set[str]:
     """Return the nodes reachable from a node in one or more steps."""
-    found: set[str] = set()
-    ahead: list[str] = [*edges.get(start, ())]
-    while ahead:
-        node = ahead.pop()
-        if node not in found:
-            found.add(node)
-            ahead += edges.get(node, ())
-    return found
+    reachable: set[str] = set()
+    pending: list[str] = [*edges.get(start, ())]
+    while pending:
+        node = pending.pop()
+        if node not in reachable:
+            reachable.add(node)
+            pending += edges.get(node, ())
+    return reachable
 
 
 def relative_names(paths: Iterable[Path]) -> list[str]:

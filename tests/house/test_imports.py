@@ -10,7 +10,7 @@ from tests.storage.building import commit, delta
 
 from hierogram.storage.store import open_store
 
-SAMPLERS_DO_WITHOUT = {"sqlalchemy", "sqlite3", "psycopg", "logging", "time", "datetime", "pathlib", "io"}
+FORBIDDEN_IN_SAMPLERS = {"sqlalchemy", "sqlite3", "psycopg", "logging", "time", "datetime", "pathlib", "io"}
 
 
 def forbidden_imports(path: Path) -> Iterator[str]:
@@ -20,7 +20,7 @@ def forbidden_imports(path: Path) -> Iterator[str]:
         if top in PARTS:
             yield f"imports {name}: import hierogram.{name} instead"
         # `compiled` wraps numba and is not a sampler: it keeps compiled code in a folder.
-        if part(path) == "samplers" and path.parent.name != "compiled" and top in SAMPLERS_DO_WITHOUT:
+        if part(path) == "samplers" and path.parent.name != "compiled" and top in FORBIDDEN_IN_SAMPLERS:
             yield f"samplers must not import {name}"
         if top == "numba" and path.parent.name != "compiled":
             yield "only samplers/compiled imports numba"
@@ -31,7 +31,7 @@ def test_no_module_has_a_forbidden_import() -> None:
 
 
 def loaded_by(*commands: list[str]) -> set[str]:
-    """Return the top-level packages that a new process loads to run commands one after the other. Asserts success."""
+    """Return the top-level packages that a new process loads to run the commands, which must succeed."""
     script = (
         "import sys\n"
         "from hierogram.daemon.cli.main import main\n"

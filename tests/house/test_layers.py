@@ -18,38 +18,40 @@ GUIDE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def test_every_folder_has_a_row_and_every_row_has_modules() -> None:
-    found = {find_row(path) for path in layered_modules()}
+    existing = {find_row(path) for path in layered_modules()}
     declared = set(rows(LAYERS))
-    assert not found - declared, "add a row to layers.toml for this folder"
-    assert not declared - found, "this folder has no modules: delete its row from layers.toml"
+    assert not existing - declared, "add a row to layers.toml for this folder"
+    assert not declared - existing, "this folder has no modules: delete its row from layers.toml"
 
 
 def test_every_row_names_only_folders_listed_above_it() -> None:
     declared = rows(LAYERS)
     for folder, names in declared.items():
-        reached = importable(declared)[folder]
+        importable_rows = importable(declared)[folder]
         for name in names:
-            assert any(f"{other}/".startswith(f"{name}/") for other in reached), f"{folder}: {name} is not above it"
+            assert any(f"{other}/".startswith(f"{name}/") for other in importable_rows), (
+                f"{folder}: {name} is not above it"
+            )
 
 
 def test_imports_follow_the_layers() -> None:
-    may = importable(rows(LAYERS))
-    upward = [
+    importable_rows = importable(rows(LAYERS))
+    forbidden = [
         f"{path.relative_to(ROOT)} imports {other.relative_to(ROOT)}"
         for path in layered_modules()
         for other in imported_modules(path)
         if other.parent.parent != ROOT or other.name != "__init__.py"
-        if find_row(path) != find_row(other) and find_row(other) not in may[find_row(path)]
+        if find_row(path) != find_row(other) and find_row(other) not in importable_rows[find_row(path)]
     ]
-    assert not upward, "\n".join(["layers.toml does not allow:", *upward])
+    assert not forbidden, "\n".join(["layers.toml does not allow:", *forbidden])
 
 
 def test_imports_between_folders_have_no_cycle() -> None:
     edges: dict[str, set[str]] = {}
     for path in layered_modules():
         edges.setdefault(find_row(path), set()).update(find_row(other) for other in imported_modules(path))
-    found = cycles({row: others - {row} for row, others in edges.items()})
-    assert not found, f"import cycles: {found}"
+    import_cycles = cycles({row: others - {row} for row, others in edges.items()})
+    assert not import_cycles
 
 
 def test_files_named_in_the_architecture_document_and_contributor_guide_exist() -> None:
@@ -72,29 +74,29 @@ def test_the_architecture_diagram_shows_exactly_the_existing_folders() -> None:
 
 
 def test_classes_and_functions_named_in_the_architecture_document_exist() -> None:
-    named_there = re.findall(r"`([\w/]+\.py)`((?:[:,] `[\w.]+`)*)", DOCUMENT)
-    assert len(named_there) > 12
-    for file, names in named_there:
+    mentions = re.findall(r"`([\w/]+\.py)`((?:[:,] `[\w.]+`)*)", DOCUMENT)
+    assert len(mentions) > 12
+    for file, names in mentions:
         module = tree(ROOT / file)
-        held = {node.name: node for node in module.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+        definitions = {node.name: node for node in module.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
         for first, _, method in (name.partition(".") for name in re.findall(r"`([\w.]+)`", names)):
-            assert first in held, f"{file} has no {first}"
-            methods = {node.name for node in held[first].body if isinstance(node, ast.FunctionDef)}
+            assert first in definitions, f"{file} has no {first}"
+            methods = {node.name for node in definitions[first].body if isinstance(node, ast.FunctionDef)}
             assert not method or method in methods, f"{file}: {first} has no {method}"
 
 
 def test_names_in_modules_named_in_the_contributor_guide_exist() -> None:
-    named_there = re.findall(r"`(\w+)` (?:in|of) `([\w/]+\.py)`", GUIDE)
-    named_there += re.findall(r"`(\w+)` \(`([\w/]+\.py)`\)", GUIDE)
-    assert len(named_there) >= 5
-    for name, file in named_there:
-        defined = rf"^(?:(?:def|class) {name}\b|{name}\b.* = )"
-        assert re.search(defined, (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE), f"{file} has no {name}"
+    mentions = re.findall(r"`(\w+)` (?:in|of) `([\w/]+\.py)`", GUIDE)
+    mentions += re.findall(r"`(\w+)` \(`([\w/]+\.py)`\)", GUIDE)
+    assert len(mentions) >= 5
+    for name, file in mentions:
+        definition = rf"^(?:(?:def|class) {name}\b|{name}\b.* = )"
+        assert re.search(definition, (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE), f"{file} has no {name}"
 
 
 def test_modules_have_no_import_cycle() -> None:
     edges = {dotted_name(path): {dotted_name(other) for other in imported_modules(path)} for path in modules()}
-    assert not cycles(edges), f"import cycles: {cycles(edges)}"
+    assert not cycles(edges)
 
 
 def test_all_forms_of_import_are_found() -> None:

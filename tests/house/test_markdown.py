@@ -10,37 +10,37 @@ from tests.house.sources import ROOT
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
-def cells(row: str) -> int:
+def count_cells(row: str) -> int:
     """Return the number of cells in a row that begins and ends with a bar. Escaped bars are not separators."""
     return len(re.findall(r"(?<!\\)\|", row)) - 1
 
 
 def broken_tables(text: str) -> list[str]:
     """Describe each table row that has no header, no final bar, or another number of cells than the header."""
-    found = []
-    fenced = False
-    header = 0
+    faults = []
+    in_code = False
+    header_cells = 0
     lines = ["", *text.splitlines()]
     for number, (before, line) in enumerate(pairwise(lines), 1):
         if line.startswith(("```", "~~~")):
-            fenced = not fenced
-        if fenced or not line.startswith("|"):
-            header = 0
+            in_code = not in_code
+        if in_code or not line.startswith("|"):
+            header_cells = 0
             continue
-        if header == 0:
+        if header_cells == 0:
             # The first row of a table is followed by the line of dashes.
             below = lines[number + 1] if number + 1 < len(lines) else ""
             if before.startswith("|") or not re.fullmatch(r"\|( ?:?-+:? ?\|)+", below):
-                found.append(f"line {number}: a row without a header: {line}")
-            header = cells(line)
-        if cells(line) != header or not line.endswith("|"):
-            found.append(f"line {number}: {cells(line)} cells, the header has {header}: {line}")
-    return found
+                faults.append(f"line {number}: a row without a header: {line}")
+            header_cells = count_cells(line)
+        if count_cells(line) != header_cells or not line.endswith("|"):
+            faults.append(f"line {number}: {count_cells(line)} cells, the header has {header_cells}: {line}")
+    return faults
 
 
 def test_tables_in_documents_are_well_formed() -> None:
-    found = {str(path.relative_to(ROOT)): broken_tables(path.read_text(encoding="utf-8")) for path in DOCUMENTS}
-    assert not {document: faults for document, faults in found.items() if faults}
+    faults_by_document = {str(path.relative_to(ROOT)): broken_tables(path.read_text("utf-8")) for path in DOCUMENTS}
+    assert not {document: faults for document, faults in faults_by_document.items() if faults}
 
 
 def broken_links(path: Path) -> Iterator[str]:
@@ -59,6 +59,7 @@ def test_links_to_files_and_headings_resolve() -> None:
 
 
 def anchors(text: str) -> set[str]:
+    """Return the anchors of all headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -73,10 +74,9 @@ def test_broken_tables_are_found() -> None:
 
 
 def test_modules_of_commands_in_the_documents_exist() -> None:
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
     named = {
         (page.name, name)
-        for page in pages
+        for page in DOCUMENTS
         for name in re.findall(r"python3? -m hierogram\.([\w.]+\w)", page.read_text(encoding="utf-8"))
     }
     assert len(named) > 20

@@ -7,10 +7,10 @@ from tests.house.sources import ROOT, modules, tree
 
 
 def test_public_classes_have_unique_names() -> None:
-    places = defaultdict(list)
+    locations = defaultdict(list)
     for path in modules():
         for node in tree(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
-    assert len(places) > 200
-    assert not {name: where for name, where in places.items() if len(where) > 1}
+                locations[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert len(locations) > 200
+    assert not {name: lines for name, lines in locations.items() if len(lines) > 1}

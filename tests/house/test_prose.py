@@ -23,7 +23,7 @@ WORDINGS = {
     r"\b(?:behaviour|colour|favour|neighbour|modelled|normalise|optimise|analyse)\b": "American spelling",
 }
 """Patterns of discouraged wordings, and advice for each."""
-FOUND = re.compile("|".join(f"({pattern})" for pattern in WORDINGS), re.IGNORECASE)
+DISCOURAGED = re.compile("|".join(f"({pattern})" for pattern in WORDINGS), re.IGNORECASE)
 MESSAGES = re.compile(r"(Error|Exception|warn|info|error|debug|echo|print|help|Option|Field|fail|problem|advice|note)$")
 
 
@@ -39,18 +39,21 @@ def texts(source: str, syntax: ast.Module) -> Iterator[tuple[int, str]]:
                     if isinstance(part, ast.Constant) and isinstance(part.value, str):
                         yield part.lineno, part.value
     # Skip modules without a discouraged wording after a `#`, because tokenizing all modules takes a second.
-    if not any(FOUND.search(" ".join(line[line.index("#") :].split())) for line in source.splitlines() if "#" in line):
+    if not any(
+        DISCOURAGED.search(" ".join(line[line.index("#") :].split())) for line in source.splitlines() if "#" in line
+    ):
         return
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
 
 
-def findings(texts: Iterator[tuple[int, str]], where: str) -> list[str]:
+def findings(texts: Iterator[tuple[int, str]], file: str) -> list[str]:
+    """Return a message with line and advice for each text with a discouraged wording. `texts` are (line, text)."""
     return [
-        f"{where}:{line}: {found[0]!r}: {list(WORDINGS.values())[(found.lastindex or 1) - 1]}"
+        f"{file}:{line}: {match[0]!r}: {list(WORDINGS.values())[(match.lastindex or 1) - 1]}"
         for line, text in texts
-        if (found := FOUND.search(" ".join(text.split())))
+        if (match := DISCOURAGED.search(" ".join(text.split())))
     ]
 
 
@@ -79,7 +82,7 @@ def test_first_lines_of_docstrings_have_up_to_100_characters() -> None:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     ]
     assert len(docstrings) > 1000
-    assert [place for place, line in docstrings if len(line) > 100] == []
+    assert [location for location, line in docstrings if len(line) > 100] == []
 
 
 def test_pages_use_plain_wordings() -> None:

@@ -29,8 +29,8 @@ def read_joined(path: Path) -> str:
 
 
 def cited_places(text: str) -> dict[str, set[str]]:
-    """Return cited places by key: `§5.2`, `eq. 6`, `Algorithm 3`."""
-    found = defaultdict(set)
+    """Return cited places by key, such as `§ 5.2`, `eq 6`, `Algorithm 3`. A key without places has an empty set."""
+    places = defaultdict(set)
     for inside in re.findall(r"\[([^\[\]]*)\]", text):
         for citation in inside.split(";"):
             if not (key := KEY.match(citation.strip())):
@@ -40,18 +40,20 @@ def cited_places(text: str) -> dict[str, set[str]]:
                 r"(§|eqs?\.|Algorithms?|Lemma)? ?(\d+(?:\.\d+)*)", citation[key.end() + 1 :]
             ):
                 kind = mark.rstrip("s.").removesuffix("s") or kind
-                found[key[1]].add(f"{kind} {number}")
-            found[key[1]] |= set()
-    return found
+                places[key[1]].add(f"{kind} {number}")
+            # Also list a key without places.
+            places[key[1]] |= set()
+    return places
 
 
 def test_the_references_list_exactly_the_cited_keys() -> None:
-    expanded = set(re.findall(r"^\*\*\[(\w+)\]\*\*", REFERENCES, re.MULTILINE))
-    used = {key for path in CITING for key in cited_places(read_joined(path))}
-    assert used == expanded
+    listed = set(re.findall(r"^\*\*\[(\w+)\]\*\*", REFERENCES, re.MULTILINE))
+    cited = {key for path in CITING for key in cited_places(read_joined(path))}
+    assert cited == listed
 
 
 def first_author_and_year(text: str) -> set[tuple[str, str]]:
+    """Return (first author, year) of all citations in prose, such as `Huang & Renals 2010`."""
     return {(author, year) for author, _, year in AUTHOR.findall(text) if author not in MONTHS}
 
 
@@ -97,6 +99,7 @@ def split_sections(document: str) -> dict[str, str]:
 
 
 def linked_modules(text: str) -> list[Path]:
+    """Return the modules that a text of docs/ links to."""
     return [(ROOT / "docs" / target).resolve() for target in re.findall(r"\]\((\.\./[^)]*\.py)\)", text)]
 
 
@@ -109,11 +112,11 @@ def test_works_with_a_key_link_to_modules_that_cite_the_key() -> None:
 
 def test_works_without_a_key_link_to_modules_that_cite_them() -> None:
     for row in re.findall(r"^\| (.* (?:19|20)\d\d \| .*) \|$", REFERENCES, re.MULTILINE):
-        cited, _, where = row.split(" | ")
-        assert linked_modules(where) or where == "[model.md](model.md)", f"{cited}: link the modules that cite it"
-        for path in linked_modules(where):
-            [(author, _)] = first_author_and_year(cited)
-            assert author in read_joined(path), f"{path} does not cite {cited}"
+        work, _, links = row.split(" | ")
+        assert linked_modules(links) or links == "[model.md](model.md)", f"{work}: link the modules that cite it"
+        for path in linked_modules(links):
+            [(author, _)] = first_author_and_year(work)
+            assert author in read_joined(path), f"{path} does not cite {work}"
 
 
 def test_citations_and_first_authors_are_parsed() -> None:
@@ -123,5 +126,7 @@ def test_citations_and_first_authors_are_parsed() -> None:
         "SA16": {"eq 3", "eq 5"},
         "CGB09": set(),
     }
-    found = first_author_and_year("[Huang & Renals 2010], Neal's (2003), Newman et al. 2009, Koehn, Och and Marcu 2003")
-    assert found == {("Huang", "2010"), ("Neal", "2003"), ("Newman", "2009"), ("Koehn", "2003")}
+    authors = first_author_and_year(
+        "[Huang & Renals 2010], Neal's (2003), Newman et al. 2009, Koehn, Och and Marcu 2003"
+    )
+    assert authors == {("Huang", "2010"), ("Neal", "2003"), ("Newman", "2009"), ("Koehn", "2003")}

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Change(NamedTuple):
-    """A replacement of `before`, which occurs once in `module`, by `after`.
+    """Replacement of `before`, which occurs once in `module`, by `after`.
 
     `module` is relative to samplers/, or begins with another part (daemon/…).
     """
@@ -15,7 +15,7 @@ class Change(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A replacement of `original`, which occurs once in `module`, by `mutated`, after which `tests` must fail.
+    """Replacement of `original`, which occurs once in `module`, by `mutated`, after which `tests` must fail.
 
     `module` is relative to samplers/, or begins with another part (daemon/…). `tests` are arguments of pytest.
     `extremes` are correct changes that let small examples reach an extreme case.

@@ -24,8 +24,8 @@ WORD_MOVES = (ALIGNMENT, "-k", "twin_draw and bhmm and not bhmm-")
 DECODING = "tests/samplers/alignment/test_symmetrization.py"
 KNOWN_LINKS = ("tests/samplers/alignment/test_evidence.py", "-k", "twin_draw")
 
-_LEFT_OUT = "sixty or sqlite and (same_scores or scope_three or cut or copies)"
-SCORES = ("tests/tools/scores/test_scores.py", "-k", _LEFT_OUT)
+_EXCLUSION_TESTS = "sixty or sqlite and (same_scores or scope_three or cut or copies)"
+SCORES = ("tests/tools/scores/test_scores.py", "-k", _EXCLUSION_TESTS)
 DERIVATIONS = ("tests/tools/scores/test_scores.py", "-k", "sqlite and mean_weight")
 DOUBTS = ("tests/tools/scores/test_doubts.py",)
 LEXICON = ("tests/samplers/scores/test_lexicon.py",)
@@ -35,7 +35,7 @@ ESTIMATION = ("tests/tools/translation/language_models/test_estimation.py", "-k"
 
 _ITG = "tests/samplers/itg/test_draw_for_draw.py"
 _ITG_SLICE = (_ITG, "-k", "twins_draw and slice")
-_OWN_COUNTED = (
+_COUNTED_PAIR = (
     "    count_derivation(batch, pair, scratch.nodes, length, state.counts, 1)\n"
     "    weigh_rules(batch, pair, state.base, state.counts, scratch.weights)\n"
     "    count_derivation(batch, pair, scratch.nodes, length, state.counts, -1)\n"
@@ -921,7 +921,7 @@ FAULTS = (
         "a pair's own counts are in its weights",
         "itg/sampler.py",
         "    weigh_rules(batch, pair, state.base, state.counts, scratch.weights)\n    return length",
-        _OWN_COUNTED,
+        _COUNTED_PAIR,
         _ITG_SLICE,
     ),
     Fault(

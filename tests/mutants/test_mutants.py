@@ -19,12 +19,12 @@ SAMPLERS = "samplers"
 PARTS = ("daemon", "migrations", "storage", "tools")
 _WORD = re.compile(r"\b(?!(?:and|or|not|sqlite|postgres)\b)[a-z_]{3,}\b(?!-)")
 """Word of a selection that is part of a test's name. Parameters with hyphens, such as `bhmm-f`, are not checked."""
-FAILED = 1
+TESTS_FAILED = 1
 """Exit code of pytest if tests ran and failed."""
 
 
 def link_checkout(folder: Path) -> Path:
-    """Create a checkout of symbolic links, which `change` replaces by copies. Returns the folder for PYTHONPATH."""
+    """Create a checkout of symbolic links to the parts. Returns the folder for PYTHONPATH."""
     package = folder / "imports" / "hierogram"
     package.mkdir(parents=True)
     # Without `__init__.py` the installed package would be imported, even if this folder is first on the path.
@@ -46,7 +46,7 @@ def locate_module(package: Path, module: str) -> Path:
 
 
 def change(imports: Path, module: str, before: str, after: str) -> None:
-    """Replace text in a module, after copying its part. Asserts that the text occurs once."""
+    """Replace text, which must occur once, in a module. The first change of a part replaces its link by a copy."""
     package = imports / "hierogram"
     part = find_part(module)
     if (package / part).is_symlink():
@@ -75,7 +75,7 @@ def test_a_fault_is_detected(fault: Fault, tmp_path: Path) -> None:
         change(imports, *extreme)
     change(imports, fault.module, fault.original, fault.mutated)
     ran = run(imports, fault.tests)
-    assert ran.returncode == FAILED, ran.stdout + ran.stderr
+    assert ran.returncode == TESTS_FAILED, ran.stdout + ran.stderr
 
 
 @pytest.mark.mutants
@@ -97,15 +97,15 @@ def test_the_same_tests_pass_without_the_fault(
 def test_packages_of_the_linked_checkout_are_imported(tmp_path: Path) -> None:
     script = "import hierogram.samplers as samplers; print(samplers.__file__)"
     environment = {**os.environ, "PYTHONPATH": str(link_checkout(tmp_path))}
-    where = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
-    assert str(tmp_path) in where.stdout
+    ran = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert str(tmp_path) in ran.stdout
 
 
 def test_the_text_of_every_fault_occurs_once_in_its_module() -> None:
     """If the text of a fault no longer occurred, the campaign would not test it."""
     for fault in FAULTS:
-        times = locate_module(ROOT, fault.module).read_text().count(fault.original)
-        assert times == 1, f"{fault.name}: {fault.module} has {fault.original!r} {times} times"
+        number = locate_module(ROOT, fault.module).read_text().count(fault.original)
+        assert number == 1, f"{fault.name}: {fault.module} has {fault.original!r} {number} times"
         assert fault.original != fault.mutated
         for extreme in fault.extremes:
             assert locate_module(ROOT, extreme.module).read_text().count(extreme.before) == 1, fault.name
@@ -117,9 +117,9 @@ def test_every_selected_test_exists() -> None:
         paths = [ROOT / name.partition("::")[0] for name in fault.tests if name.startswith("tests/")]
         files = [file for path in paths for file in ([path] if path.suffix else sorted(path.rglob("*.py")))]
         text = "\n".join(file.read_text() for file in files).lower()
-        chosen = fault.tests[fault.tests.index("-k") + 1] if "-k" in fault.tests else ""
+        selection = fault.tests[fault.tests.index("-k") + 1] if "-k" in fault.tests else ""
         names = " ".join(re.findall(r"def (test_\w+)", text))
-        for word in _WORD.findall(chosen.lower()):
+        for word in _WORD.findall(selection.lower()):
             # Words without an underscore may be parameters of a test instead of a part of its name.
-            found = word in (names if "_" in word else text)
-            assert found, f"{fault.name}: no test of {', '.join(fault.tests)} has {word!r}"
+            exists = word in (names if "_" in word else text)
+            assert exists, f"{fault.name}: no test of {', '.join(fault.tests)} has {word!r}"

@@ -29,25 +29,25 @@ LETTERS = {
 """Transliterations of Latin letters, with longer sequences first."""
 
 
-def add_unique_words(lines: list[list[str]], share: float, randomness: random.Random) -> None:
-    """Replace random tokens by random letters until at least `share` of all tokens occur once."""
-    places = [(line, position) for line, words in enumerate(lines) for position in range(len(words))]
+def add_unique_words(lines: list[list[str]], share: float, rng: random.Random) -> None:
+    """Replace random tokens in place by random letters until at least `share` of all tokens occur once."""
+    positions = [(line, position) for line, words in enumerate(lines) for position in range(len(words))]
     count = Counter(word for words in lines for word in words)
     unique = sum(number == 1 for number in count.values())
-    randomness.shuffle(places)
-    for line, position in places:
-        if unique >= share * len(places):
+    rng.shuffle(positions)
+    for line, position in positions:
+        if unique >= share * len(positions):
             return
         word = lines[line][position]
         if count[word] > 1:
             count[word] -= 1
             unique += 1 + (count[word] == 1)
-            length = randomness.randint(6, 10)
-            lines[line][position] = "".join(randomness.choice(string.ascii_lowercase) for _ in range(length))
+            length = rng.randint(6, 10)
+            lines[line][position] = "".join(rng.choice(string.ascii_lowercase) for _ in range(length))
 
 
 def transliterate(text: str, script: str) -> str:
-    """Transliterate a Latin text to a script. Drops accents."""
+    """Transliterate a Latin text to a script of `LETTERS`, and drop accents. Other characters are kept."""
     table = dict(pair.split(" ") for pair in LETTERS[script].split(","))
     decomposed = unicodedata.normalize("NFD", text.replace("œ", "oe").replace("æ", "ae").replace("Œ", "OE"))
     plain = "".join(character for character in decomposed if not unicodedata.combining(character))
@@ -71,14 +71,14 @@ def alter(
     ] = None,
     side: Annotated[str | None, typer.Option(help="Language of the side to transliterate, such as fr.")] = None,
 ) -> None:
-    """Write an altered copy of a corpus with manual links."""
+    """Write an altered copy of a corpus with manual links. The output folder must not exist."""
     if (letters is None) != (side is None) or (letters is not None and letters not in LETTERS):
         raise InputError(f"--letters ({' or '.join(LETTERS)}) and --side must be given together")
     output.mkdir(parents=True)
-    randomness = random.Random(seed)
+    rng = random.Random(seed)
     for path in sorted(folder.glob("corpus.*")):
         lines = [line.split() for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
-        add_unique_words(lines, unique, randomness)
+        add_unique_words(lines, unique, rng)
         texts = [" ".join(words) for words in lines]
         if letters is not None and path.suffix == f".{side}":
             texts = [transliterate(text, letters) for text in texts]

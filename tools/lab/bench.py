@@ -44,7 +44,7 @@ def _processor() -> str:
 
 
 def describe_machine() -> dict[str, str | int | float]:
-    """Return the hardware, the versions of software, and the load before the run."""
+    """Return the hardware, the versions of software, and the current load."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "processor": _processor(),
@@ -58,6 +58,7 @@ def describe_machine() -> dict[str, str | int | float]:
 
 
 def _flatten(figures: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield names and formatted values of nested figures, with the names of outer figures first."""
     for key, value in figures.items():
         name = f"{prefix}{key}".replace("_", " ")
         if isinstance(value, dict):
@@ -138,7 +139,7 @@ def bench(
         figures = measure_in_process(getattr(import_module(f"hierogram.tools.lab.measures.{module}"), function), corpus)
         report["sections"][name] = figures
         if not as_json:
-            _print_section(name, report["sections"][name])
+            _print_section(name, figures)
     if as_json:
         print(json.dumps(report, indent=2, ensure_ascii=False))
 

@@ -50,7 +50,7 @@ def compare(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare sampled grammars with Hiero's grammar: rules by scope, coverage and compressed size.
+    """Compare sampled grammars with Hiero's grammar: rules by scope, and coverage of held-out sentences.
 
     \b Example:
       python -m hierogram.tools.lab compare news.fr news.en news.align --keep news.db
@@ -122,7 +122,7 @@ def _print_table(comparison: "Comparison") -> None:
 
     grams = len(comparison.grammars[0].covered)
     columns = ["grammar", *(f"scope {k}" for k in range(comparison.max_scope + 1)), "rules", "ratio to Hiero"]
-    columns += [*(f"{n}-grams" for n in range(1, grams + 1)), "compressed bytes"]
+    columns += [*(f"{n}-grams" for n in range(1, grams + 1))]
     rows = [
         [
             row.name,
@@ -130,7 +130,6 @@ def _print_table(comparison: "Comparison") -> None:
             f"{row.rules:,}",
             f"{100 * row.ratio:.1f} %",
             *(f"{100 * share:.1f} %" for share in row.covered),
-            f"{row.bytes:,}",
         ]
         for row in comparison.grammars
     ]

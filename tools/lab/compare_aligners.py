@@ -1,18 +1,19 @@
-"""Compare AER, time and peak memory of Hierogram, eflomal (Östling & Tiedemann 2016) and Thot.
+"""Compare alignment error rates and processor time of Hierogram, eflomal and Thot.
 
     python -m hierogram.tools.lab.compare_aligners gold-en-fr-hansards gold-es-en-collins200+europarl-es-en-5k
 
-The extra `compare` installs the other aligners. The aligners run one after the other, each in its own process, on the
-same sentences. Hierogram combines the posteriors of both directions. The links of eflomal are symmetrized by
-grow-diag-final-and, and its time does not include this. Thot runs with the defaults of sil-machine: hidden Markov
-models, lowercased text, grow-diag-final-and.
+The extra `compare` installs eflomal (Östling & Tiedemann 2016) and Thot. The aligners run one after the other, each in
+its own process, on the same sentences. Hierogram combines the posteriors of both directions. The links of eflomal are
+symmetrized by grow-diag-final-and, and its time does not include this. Thot runs with the defaults of sil-machine:
+hidden Markov models, lowercased text, grow-diag-final-and.
 """
 
 import os
 import resource
 import tempfile
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,33 +30,16 @@ from hierogram.tools.lab.measures.results import processor_seconds, run_in_proce
 EFLOMAL, THOT = "eflomal", "thot"
 GOLD = "gold.talp"
 DEMO = "demo"
-_KIBIBYTES_PER_MEBIBYTE = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusFiles:
-    """Source files and target files to concatenate, and a file of manual links or None."""
+    """Source files and target files to concatenate, and manual links of the first pairs or None."""
 
     name: str
     source: tuple[str, ...]
     target: tuple[str, ...]
     gold: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class AlignerRow:
-    """Results of one aligner on one corpus. AER, precision and recall are None without manual links."""
-
-    corpus: str
-    pairs: int
-    aligner: str
-    aer: float | None
-    precision: float | None
-    recall: float | None
-    links: int
-    seconds: float
-    cpu_seconds: float
-    peak_mib: float
 
 
 def parse_corpus_files(names: str) -> CorpusFiles:
@@ -90,17 +74,15 @@ def demo_corpus(folder: Path) -> CorpusFiles:
     return CorpusFiles(DEMO, (str(folder / "corpus.el"),), (str(folder / "corpus.en"),), str(folder / GOLD))
 
 
-def align_hierogram(source: Path, target: Path, output: Path, request: AlignOptions) -> float:
-    """Align two files with Hierogram. Returns the seconds."""
+def align_hierogram(source: Path, target: Path, output: Path, options: AlignOptions) -> None:
+    """Align two files with Hierogram, and write the links as Pharaoh lines, like the other aligners."""
     from hierogram.daemon.library.aligning import align
 
-    started = time.perf_counter()
-    write_lines(output, align(source, target, options=request).lines())
-    return time.perf_counter() - started
+    write_lines(output, align(source, target, options=options).lines())
 
 
-def align_eflomal(source: Path, target: Path, output: Path) -> float:
-    """Align files with eflomal's model 3 in both directions. Returns the seconds without symmetrization."""
+def align_eflomal(source: Path, target: Path, output: Path) -> None:
+    """Align two files with eflomal's model 3 in both directions, and write the symmetrized links."""
     import eflomal
     import numpy as np
 
@@ -115,9 +97,7 @@ def align_eflomal(source: Path, target: Path, output: Path) -> float:
         target.open(encoding="utf-8") as t,
     ):
         forward, backward = (str(Path(folder, name)) for name in ("forward", "backward"))
-        started = time.perf_counter()
         eflomal.Aligner(model=3).align(s, t, links_filename_fwd=forward, links_filename_rev=backward, quiet=True)
-        seconds = time.perf_counter() - started
         target_links, source_links = (np.full(len(side.words), -1, np.int16) for side in reversed(sides))
         for pair, directions in enumerate(zip(read_links(forward), read_links(backward), strict=True)):
             for i, j in directions[0]:
@@ -126,17 +106,15 @@ def align_eflomal(source: Path, target: Path, output: Path) -> float:
                 source_links[sides[0].offset[pair] + i] = j
     symmetrized = symmetrize(GDFA, target_links, source_links, sides[0].offset, sides[1].offset)
     write_lines(output, AlignedCorpus(symmetrized, np.zeros(len(symmetrized.source), np.float32)).lines())
-    return seconds
 
 
-def align_thot(source: Path, target: Path, output: Path) -> float:
-    """Align files with Thot's hidden Markov models and sil-machine's defaults. Returns the seconds."""
+def align_thot(source: Path, target: Path, output: Path) -> None:
+    """Align two files with Thot's hidden Markov models and sil-machine's defaults, and write the links."""
     from machine.corpora import TextFileTextCorpus
     from machine.translation import SymmetrizationHeuristic
     from machine.translation.thot.thot_hmm_word_alignment_model import ThotHmmWordAlignmentModel
     from machine.translation.thot.thot_symmetrized_word_alignment_model import ThotSymmetrizedWordAlignmentModel
 
-    started = time.perf_counter()
     corpus = TextFileTextCorpus(str(source)).align_rows(TextFileTextCorpus(str(target))).lowercase()
     # Use `Any`, because mypy does not find setters that are declared apart from their getters.
     model: Any = ThotSymmetrizedWordAlignmentModel(ThotHmmWordAlignmentModel(), ThotHmmWordAlignmentModel())
@@ -150,61 +128,45 @@ def align_thot(source: Path, target: Path, output: Path) -> float:
         [(i, j) for i in range(matrix.row_count) for j in matrix.get_row_aligned_indices(i)] for matrix in matrices
     )
     write_lines(output, (" ".join(f"{i}-{j}" for i, j in pair_links) for pair_links in links))
-    return time.perf_counter() - started
 
 
-def measure(corpus: CorpusFiles, aligner: str, seed: int, threads: int, folder: Path, pairs: int | None) -> AlignerRow:
-    """Run an aligner on the first `pairs` pairs of a corpus, or on all pairs, in a new process."""
+def measure(
+    corpus: CorpusFiles, aligner: str, seed: int, threads: int, folder: Path, pairs: int | None
+) -> tuple[int, float | None, float]:
+    """Run an aligner in a new process. Returns pairs, error rate (None without manual links), CPU seconds."""
     source, target, output = folder / "source", folder / "target", folder / "links"
     for path, parts in ((source, corpus.source), (target, corpus.target)):
         lines = b"".join(Path(part).read_bytes() for part in parts).splitlines(keepends=True)
         path.write_bytes(b"".join(lines[:pairs]))
     os.environ["OMP_NUM_THREADS"] = str(threads)
-    costs = run_in_process(run_aligner, aligner, (source, target, output), seed, threads)
+    cpu_seconds = run_in_process(run_aligner, aligner, (source, target, output), seed, threads)
     links = read_links(str(output))
-    aer = precision = recall = None
+    error_rate = None
     if corpus.gold is not None:
         gold = read_gold(corpus.gold)[:pairs]
-        result = evaluate(gold, links[: len(gold)])
-        aer, precision, recall = result.aer, result.precision, result.recall
-    return AlignerRow(corpus.name, len(links), aligner, aer, precision, recall, sum(map(len, links)), *costs)
+        error_rate = evaluate(gold, links[: len(gold)]).aer
+    return len(links), error_rate, cpu_seconds
 
 
-def run_aligner(aligner: str, files: tuple[Path, Path, Path], seed: int, threads: int) -> tuple[float, float, float]:
-    """Align a source file and a target file, and write the links to the third file.
-
-    Returns seconds, processor seconds, and peak memory in MiB.
-    """
-    if aligner == THOT:
-        who = resource.RUSAGE_SELF
-        before = processor_seconds(who)
-        seconds = align_thot(*files)
-    elif aligner == EFLOMAL:
-        # Measure child processes, because the sampler of eflomal is a separate process.
-        who = resource.RUSAGE_CHILDREN
-        before = processor_seconds(who)
-        seconds = align_eflomal(*files)
+def run_aligner(aligner: str, files: tuple[Path, Path, Path], seed: int, threads: int) -> float:
+    """Align the first file with the second, and write the links to the third. Returns processor seconds."""
+    align: Callable[[Path, Path, Path], None]
+    if aligner == EFLOMAL:
+        # The sampler of eflomal is a child process.
+        processes, align = resource.RUSAGE_CHILDREN, align_eflomal
+    elif aligner == THOT:
+        processes, align = resource.RUSAGE_SELF, align_thot
     else:
-        request = AlignOptions(model=aligner, seed=seed, threads=threads)
-        # Compile or load the kernels now, so that the measured times exclude compilation.
+        options = AlignOptions(model=aligner, seed=seed, threads=threads)
+        processes, align = resource.RUSAGE_SELF, partial(align_hierogram, options=options)
+        # Compile or load the kernels now, so that the measured time excludes compilation.
         with tempfile.TemporaryDirectory() as folder:
             tiny = Path(folder, "tiny")
             tiny.write_text("a b\na\n")
-            align_hierogram(tiny, tiny, Path(folder, "links"), request)
-        who = resource.RUSAGE_SELF
-        before = processor_seconds(who)
-        seconds = align_hierogram(*files, request)
-    peak = resource.getrusage(who).ru_maxrss / _KIBIBYTES_PER_MEBIBYTE
-    return seconds, processor_seconds(who) - before, peak
-
-
-COLUMNS = ("corpus", "pairs", "aligner", "AER", "precision", "recall", "links", "seconds", "CPU seconds", "peak MiB")
-
-
-def _cells(row: AlignerRow) -> list[str]:
-    rates = ["–" if rate is None else f"{rate:.4f}" for rate in (row.aer, row.precision, row.recall)]
-    costs = [f"{row.links:,}", f"{row.seconds:.1f}", f"{row.cpu_seconds:.1f}", f"{row.peak_mib:.0f}"]
-    return [row.corpus, f"{row.pairs:,}", row.aligner, *rates, *costs]
+            align(tiny, tiny, Path(folder, "links"))
+    before = processor_seconds(processes)
+    align(*files)
+    return processor_seconds(processes) - before
 
 
 def compare(
@@ -226,16 +188,17 @@ def compare(
     threads: Annotated[int, typer.Option(min=1, help="Threads of Hierogram's aligners and of eflomal.")] = 2,
     first: Annotated[int | None, typer.Option(min=1, help="Use only the first N pairs.", show_default="all")] = None,
 ) -> None:
-    """Print AER, wall-clock and processor time, and peak memory of each aligner on each corpus."""
-    print(*COLUMNS, sep="\t")
+    """Print the alignment error rate and the processor seconds of each aligner on each corpus."""
+    print("corpus", "pairs", "aligner", "AER", "CPU seconds", sep="\t")
     for folders in corpora:
         with tempfile.TemporaryDirectory() as demo_folder:
             demo = folders == DEMO
             corpus = demo_corpus(Path(demo_folder)) if demo else parse_corpus_files(folders)
             for name in aligner or [EFLOMAL, DEFAULT_MODEL]:
                 with tempfile.TemporaryDirectory() as folder:
-                    row = measure(corpus, name, seed, threads, Path(folder), first)
-                print(*_cells(row), sep="\t", flush=True)
+                    pairs, error_rate, cpu_seconds = measure(corpus, name, seed, threads, Path(folder), first)
+                shown_rate = "–" if error_rate is None else f"{error_rate:.4f}"
+                print(corpus.name, f"{pairs:,}", name, shown_rate, f"{cpu_seconds:.1f}", sep="\t", flush=True)
 
 
 if __name__ == "__main__":

@@ -29,10 +29,11 @@ from hierogram.tools.translation.tuning_runs import GrammarDecoder, hold_out
 _MAX_WORDS = 25
 """Maximum number of source words of a sentence, because long sentences take most of the time."""
 _CANDIDATES = 100
+"""Number of best translations of each sentence in a round."""
 
 
 def tune_stores(urls: list[str], sentences: int, rounds: int) -> dict[str, float]:
-    """Return weights by feature that are tuned to BLEU on held-out pairs of all stores together."""
+    """Return weights by feature, tuned to BLEU on up to `sentences` held-out pairs of each store together."""
     decoders, references = list[GrammarDecoder](), list[list[Words]]()
     with ExitStack() as stack:
         bar = stack.enter_context(progress("tune", "sentences"))

@@ -24,7 +24,7 @@ def run_demo() -> str:
 
 
 def excerpt(printed: str) -> str:
-    """Return the first printed rule of each kind, below the name of the kind."""
+    """Return the first printed rule of each kind, below the name of the kind, from the output of the demo."""
     lines = []
     kind = ""
     for line in printed.split("Most used and most probable rules:\n")[1].split("\n\n")[0].splitlines():
@@ -37,7 +37,7 @@ def excerpt(printed: str) -> str:
 
 
 def current_excerpt(document: str) -> str:
-    """Return the excerpt that a document contains."""
+    """Return the excerpt that the README contains."""
     match = _EXCERPT.search(document)
     assert match is not None
     return match.group()

@@ -51,7 +51,7 @@ def _run(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def with_outputs(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Run a notebook and return it with the outputs of its cells."""
+    """Run a notebook and return a copy with the outputs of its cells. Raises the error of a cell."""
     outputs = iterate_outputs(notebook)
     cells = [
         cell | ({"outputs": next(outputs), "execution_count": None} if cell["cell_type"] == "code" else {})

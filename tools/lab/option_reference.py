@@ -51,11 +51,12 @@ KEYWORDS: Mapping[str, Mapping[str, tuple[type, str]]] = {
     },
 }
 """Classes of each folder's `keywords.py`, with their options class and the functions that use them."""
-LIBRARY = dict(sorted(one for classes in KEYWORDS.values() for one in classes.items()))
+LIBRARY = dict(sorted(item for classes in KEYWORDS.values() for item in classes.items()))
+"""`KEYWORDS` of all folders, sorted by the name of the class."""
 
 
 def annotation(kind: Any, option: Option) -> str:
-    """Return the type of a keyword argument as source code."""
+    """Return the type of a keyword argument as source code, given the type of the option."""
     if isinstance(kind, UnionType):
         return " | ".join(dict.fromkeys(annotation(part, option) for part in get_args(kind)))
     if get_origin(kind) is tuple:
@@ -68,7 +69,7 @@ def annotation(kind: Any, option: Option) -> str:
 
 
 def keywords(folder: str) -> str:
-    """Return the source of a folder's module of keyword arguments."""
+    """Return the source of `FOLDER/keywords.py`, for a folder of `KEYWORDS`."""
     parts = []
     for name, (options, function) in KEYWORDS[folder].items():
         fields = []
@@ -125,7 +126,7 @@ def format_value(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """Row of a table: an option or a configuration key."""
+    """Row of a table, in Markdown: an option or a configuration key, with its declaration."""
 
     declaration: Option | FieldInfo
     option: str
@@ -135,7 +136,7 @@ class Row:
 
 
 def format_range(option: Option) -> str:
-    """Format the range of an option's values."""
+    """Format the allowed values or the bounds of an option, or return "" if there are none."""
     if isinstance(option.values, Mapping):
         meanings = option.values.items()
         return ", ".join(f"`{value}`" + (f" ({meaning})" if meaning else "") for value, meaning in meanings)
@@ -184,35 +185,8 @@ def typer_parameters(command: Any) -> Iterator[tuple[str, Any]]:
             yield from ((name, note) for note in notes if type(note).__name__ in ("OptionInfo", "ArgumentInfo"))
 
 
-def distinct_options() -> dict[str, list[str]]:
-    """Return the names of all options by group, each declaration once, without positional arguments."""
-    seen: dict[int, Any] = {}
-    declarations: dict[str, list[str]] = {
-        "every command": ["store", "version", "install-completion", "show-completion", "HIEROGRAM_CACHE"]
-    }
-
-    def note(group: str, name: str, declaration: Any) -> None:
-        if id(declaration) not in seen and not getattr(declaration, "positional", False):
-            seen[id(declaration)] = declaration
-            declarations.setdefault(group, []).append(name)
-
-    for command, function in commands():
-        for name, (_, field) in command_options(function).items():
-            note(f"hierogram {command}", name, field.option)
-        for name, declaration in typer_parameters(function):
-            if type(declaration).__name__ == "OptionInfo":
-                note(f"hierogram {command}", name, declaration)
-    for kind in (ExportJob, *(options for options, _ in LIBRARY.values())):
-        for name, field in OptionField.of(kind).items():
-            note(kind.__name__, name, field.option)
-    for section, options in sections():
-        for name, row in keys(options):
-            note(f"[{section}]", name, row.declaration)
-    return declarations
-
-
 def tables() -> dict[str, list[Row]]:
-    """Return the rows of the page by group: commands, then parts of the configuration file."""
+    """Return the rows of the page by heading: commands, then parts of the configuration file."""
     groups: dict[str, list[Row]] = {}
     for command, function in commands():
         rows = [_row_of(field) for _, field in command_options(function).values()]
@@ -281,11 +255,13 @@ def _other_names(command: str) -> str:
 
 
 def _configuration_keys(function: Any) -> Iterator[str]:
+    """Yield a phrase for each option of a command that is also a configuration key."""
     options = [field for _, field in command_options(function).values()]
     for section, kind in sections():
         for name, row in keys(kind):
-            for field in (field for field in options if field.option is row.declaration):
-                yield f"`{option_flag(field)}` is `{name}` in `[{section}]`"
+            for field in options:
+                if field.option is row.declaration:
+                    yield f"`{option_flag(field)}` is `{name}` in `[{section}]`"
 
 
 _COMMANDS = {"open": "init", "Decoder": "translate", "GrammarStore.export and publish": "export"}

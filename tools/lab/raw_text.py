@@ -23,7 +23,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-import regex
 import typer
 
 from hierogram.daemon.exceptions import UsageError
@@ -31,7 +30,6 @@ from hierogram.daemon.text.inspection import count_signs
 from hierogram.daemon.text.languages import find_language, learn_orthography
 from hierogram.daemon.text.lines import write_lines
 from hierogram.daemon.text.orthography import SOFT_HYPHEN
-from hierogram.daemon.text.tokenizer import Apostrophe
 from hierogram.tools.lab.measures.results import markdown_table, post, run_module, serving
 
 LANGUAGES = ("fr", "en")
@@ -58,9 +56,9 @@ def make_texts(corpus: Path, folder: Path) -> None:
 
 
 def _bleu(folder: Path, translations: str, text: bool = False) -> float:
-    against, tokenizer = ("test.raw.en", "13a") if text else ("test.tokens.en", "none")
+    references, tokenizer = ("test.raw.en", "13a") if text else ("test.tokens.en", "none")
     options = ("--metrics", "bleu", "--tokenizer", tokenizer, "--json")
-    [score] = json.loads(run_module("hierogram", "evaluate", translations, "-r", against, *options, folder=folder))
+    [score] = json.loads(run_module("hierogram", "evaluate", translations, "-r", references, *options, folder=folder))
     return float(score["scores"][0]["score"])
 
 
@@ -81,11 +79,9 @@ class RoundTrip(NamedTuple):
     script: str
     lines: int
     # Percentage of lines that the rules restore, ignoring kinds of spaces and Unicode normalization.
-    same: float
-    # Percentage of even lines that are restored exactly after learning from odd lines.
-    learned: float
-    # Number of marks, joiners and letter-like signs inside words at which a token begins or ends.
-    split_words: int
+    restored_by_rules: float
+    # Percentage of even lines that are restored exactly with the orthography learned from odd lines.
+    restored_after_learning: float
 
 
 def round_trip(path: Path, language: str) -> RoundTrip:
@@ -99,43 +95,22 @@ def round_trip(path: Path, language: str) -> RoundTrip:
     texts = [unicodedata.normalize("NFC", line) for line in lines]
     is_unchanged = [_as_spaces(rules.join(rules.tokens(text))) == _as_spaces(text) for text in texts]
     tokens = [fitted.tokens(text) for text in texts]
-    learned = [fitted.join(line_tokens) == line for line_tokens, line in zip(tokens[1::2], lines[1::2], strict=True)]
-    split_words = sum(
-        _count_split_words(text, line_tokens, rules.apostrophe is Apostrophe.LETTER)
-        for text, line_tokens in zip(texts, tokens, strict=True)
-    )
+    is_restored = [
+        fitted.join(line_tokens) == line for line_tokens, line in zip(tokens[1::2], lines[1::2], strict=True)
+    ]
     scripts = Counter(
         unicodedata.name(letter, "?").split()[0].capitalize() for letter in "".join(texts) if letter.isalpha()
     )
     [(script, _)] = scripts.most_common(1) or [("?", 0)]
-    return RoundTrip(path.stem, script, len(texts), _percentage(is_unchanged), _percentage(learned), split_words)
+    return RoundTrip(path.stem, script, len(texts), _percentage(is_unchanged), _percentage(is_restored))
 
 
 def _as_spaces(text: str) -> str:
     return " ".join(text.split())
 
 
-def _percentage(unchanged: Sequence[bool]) -> float:
-    return 100 * sum(unchanged) / max(1, len(unchanged))
-
-
-_INSIDE = regex.compile(
-    r"(?<=[\p{L}\p{M}])(?:(?<mark>[\p{M}\u200c\u200d])|(?<sign>['’‘ʼʻ`´·׳״՛՜՞\p{Sk}]))(?=[\p{L}\p{M}])"
-)
-
-
-def _count_split_words(text: str, tokens: Sequence[str], apostrophes: bool) -> int:
-    edges: set[int] = set()
-    position = 0
-    for token in tokens:
-        if (start := text.find(token, position)) >= 0:
-            position = start + len(token)
-            edges |= {start, position}
-    return sum(
-        match.start() in edges or (match["sign"] is not None and match.end() in edges)
-        for match in _INSIDE.finditer(text)
-        if apostrophes or match.group() not in "'’"
-    )
+def _percentage(flags: Sequence[bool]) -> float:
+    return 100 * sum(flags) / max(1, len(flags))
 
 
 def languages_in(folder: Path) -> dict[Path, str]:
@@ -146,22 +121,21 @@ def languages_in(folder: Path) -> dict[Path, str]:
     return {path: named.get(path.stem, path.stem) for path in sorted(folder.glob("*.txt"))}
 
 
-def by_script(round_trips: Iterable[RoundTrip]) -> str:
+def format_by_script(round_trips: Iterable[RoundTrip]) -> str:
     """Return a Markdown table of round trips: a row for each script, and a row for all."""
     scripts: dict[str, list[RoundTrip]] = {}
     for trip in round_trips:
         scripts.setdefault(trip.script, []).append(trip)
     everything = [trip for chosen in scripts.values() for trip in chosen]
     columns = ["script", "texts", "lines", "restored by rules, mean", "lowest by rules"]
-    columns += ["restored after learning, mean", "lowest after learning", "split words"]
+    columns += ["restored after learning, mean", "lowest after learning"]
     rows = []
     for script, chosen in [*sorted(scripts.items()), ("all", everything)]:
-        lines, split_words = sum(trip.lines for trip in chosen), sum(trip.split_words for trip in chosen)
-        cells = [script, str(len(chosen)), f"{lines:,}"]
-        for share in (lambda trip: trip.same, lambda trip: trip.learned):
+        cells = [script, str(len(chosen)), f"{sum(trip.lines for trip in chosen):,}"]
+        for share in (lambda trip: trip.restored_by_rules, lambda trip: trip.restored_after_learning):
             lowest = min(chosen, key=share)
             cells += [f"{statistics.mean(map(share, chosen)):.1f} %", f"{share(lowest):.1f} % ({lowest.name})"]
-        rows.append([*cells, str(split_words)])
+        rows.append(cells)
     return markdown_table(columns, rows)
 
 
@@ -181,11 +155,11 @@ def round_trips(
     """Print the percentage of lines that tokenizing and detokenizing restores, by file or by script."""
     for path in paths:
         if path.is_dir():
-            print(by_script(_round_trips(languages_in(path))))
+            print(format_by_script(_round_trips(languages_in(path))))
         else:
             trip = round_trip(path, path.suffix[1:])
-            restored = f"{trip.same:6.2f} % of {trip.lines:,} lines restored"
-            learned = f"{trip.learned:6.2f} % of the even lines after learning from the odd lines"
+            restored = f"{trip.restored_by_rules:6.2f} % of {trip.lines:,} lines restored"
+            learned = f"{trip.restored_after_learning:6.2f} % of the even lines after learning from the odd lines"
             print(f"{path.name:12} {restored}; {learned}")
 
 

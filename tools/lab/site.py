@@ -28,7 +28,7 @@ _TOP = ("CONTRIBUTING.md", "CHANGELOG.md")
 
 
 def pages() -> dict[str, str]:
-    """Return the Markdown pages of the site by path."""
+    """Return the Markdown pages of the site by path in the site. Links point to these paths."""
     texts = {README: (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")}
     for name in _TOP:
         texts[name] = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
@@ -46,16 +46,16 @@ def pages() -> dict[str, str]:
 
 
 def _plain_sources(page: str, text: str) -> str:
-    """Replace links to files outside the site by the text of the link."""
+    """Replace links to files of the repository that are not in the site by the text of the link."""
 
-    def kept(link: re.Match[str]) -> str:
+    def replace_link(link: re.Match[str]) -> str:
         picture, label, target = link.groups()
         path = (ROOT / "docs" / page).parent / target.partition("#")[0]
-        outside = not picture and "://" not in target and not target.startswith("#")
-        inside = path.suffix == ".md" or path.resolve().is_relative_to(ROOT / "docs")
-        return label if outside and not inside else link.group()
+        is_file_link = not picture and "://" not in target and not target.startswith("#")
+        is_in_site = path.suffix == ".md" or path.resolve().is_relative_to(ROOT / "docs")
+        return label if is_file_link and not is_in_site else link.group()
 
-    return _LINK.sub(kept, text)
+    return _LINK.sub(replace_link, text)
 
 
 def notebook_page(notebook: dict[str, Any]) -> str:
@@ -97,6 +97,7 @@ def _describe(name: str, member: Any) -> Iterator[str]:
 
 
 def _document(name: str, member: Any) -> Iterator[str]:
+    """Yield the signature, unless `member` is a property or an exception, and the docstring."""
     if callable(member) and not (inspect.isclass(member) and issubclass(member, Exception)):
         signature = re.sub(r"\b(hierogram|numpy|typing|collections)\.(\w+\.)*", "", str(inspect.signature(member)))
         # Some annotations are quoted in the source. Show them without quotes.
@@ -120,8 +121,8 @@ def llms_text(page_texts: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def stage(folder: Path) -> None:
-    """Write the input files of the site builder."""
+def write_input(folder: Path) -> None:
+    """Write the input files of the site builder: `zensical.toml`, and pages and figures in `pages/`."""
     page_texts = pages()
     for name, text in page_texts.items():
         path = folder / "pages" / name
@@ -137,7 +138,7 @@ def stage(folder: Path) -> None:
 def build(output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the site.")] = Path("site")) -> None:
     """Build the site. Raises `UsageError` if a link is broken or the builder is not installed."""
     with tempfile.TemporaryDirectory() as folder:
-        stage(Path(folder))
+        write_input(Path(folder))
         command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
         ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         if ran.returncode:

@@ -45,7 +45,6 @@ from hierogram.tools.treebanks.requests import MER, MPD, MPP
 PCFG, TSG = "PCFG", "TSG"
 BASE_NAMES = {UNIFORM: "P_M", PCFG_BASE: "P_C"}
 """Names of the base distributions in the paper."""
-SAMPLED_MER = "mer, sampled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +93,9 @@ def run(task: Task) -> dict[str, Any]:
 def sample_grammar(
     train: Sequence[Tree], task: Task
 ) -> tuple[TreeGrammar, dict[str, Prior], list[tuple[int, float, int]]]:
-    """Sample a TSG. Returns the last grammar, its priors, and a trace.
+    """Sample a TSG. Returns the grammar of the last sample, its priors by label, and a trace.
 
-    The trace contains (sweep, log-likelihood, number of fragments) of evenly spaced sweeps.
+    The trace contains (sweep, log-likelihood, number of fragments) of about 40 evenly spaced sweeps.
     """
     trace: list[tuple[int, float, int]] = []
     period = max(1, (task.annealing + task.sweeps) // 40)
@@ -129,23 +128,22 @@ def score_parses(
 ) -> dict[str, Any]:
     """Return scores of test parses by objective, speed of MER, and number of sentences without a parse."""
     approximation = approximate(grammar, transformations.root, priors, smoothed=task.seed > 0, base=task.base)
-    exact = Parser(approximation, transformations.root, 0, task.seed)
+    parser = Parser(approximation, transformations.root, 0, task.seed)
     trees_by_objective: dict[str, list[Tree]] = {}
     unparsed = 0
     seconds = 0.0
     for number, tree in enumerate(gold):
         words = list_words(tree)
         started = time.perf_counter()
-        parsed = exact.parse(words, number, MER)
+        parsed = parser.parse(words, number, MER)
         if number > 0:
             # Omit the first sentence, which may include compilation.
             seconds += time.perf_counter() - started
         unparsed += not parsed.found
-        guesses = {MER: parsed.tree, MPD: exact.parse(words, number, MPD).tree}
+        guesses = {MER: parsed.tree, MPD: parser.parse(words, number, MPD).tree}
         if task.draws:
             sampler = Parser(approximation, transformations.root, task.draws, max(1, task.seed))
             guesses[MPP] = sampler.parse(words, number, MPP).tree
-            guesses[SAMPLED_MER] = sampler.parse(words, number, MER).tree
         for objective, guess in guesses.items():
             trees_by_objective.setdefault(objective, []).append(restore_tree(guess, transformations))
     scores = {
@@ -159,8 +157,7 @@ def score_parses(
 OBJECTIVES = {
     MPD: "MPD, best derivation",
     MPP: "MPP, tree drawn most often",
-    SAMPLED_MER: "MER, from draws",
-    MER: "MER, exact expectations",
+    MER: "MER, most expected productions",
 }
 
 
@@ -169,7 +166,7 @@ def grammar_name(row: dict[str, Any]) -> str:
     return f"{TSG}, {BASE_NAMES[row['task']['base']]}" if row["grammar"] == TSG else PCFG
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
+def format_table(rows: Sequence[dict[str, Any]]) -> str:
     """Return a Markdown table of the scores: means and standard deviations over the seeds."""
     columns = ["grammar", "rules", "tree", "precision, %", "recall, %", "F1, %", "F1, ≤ 40 words, %", "exact trees, %"]
     table_rows = []
@@ -180,24 +177,25 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
             if not scores:
                 continue
             cells = [
-                _cell([100 * score[part][figure] for score in scores])
-                for part, figure in (
+                _format_mean([100 * score[trees][figure] for score in scores])
+                for trees, figure in (
                     ("all", "precision"), ("all", "recall"), ("all", "f1"), ("up_to_cutoff", "f1"), ("all", "exact"),
                 )
             ]  # fmt: skip
-            rules = _cell([row["rules"] for row in chosen_rows], "{:,.0f}")
+            rules = _format_mean([row["rules"] for row in chosen_rows], "{:,.0f}")
             table_rows.append([kind, rules, name, *cells])
     return markdown_table(columns, table_rows)
 
 
-def _cell(values: Sequence[float], form: str = "{:.1f}") -> str:
+def _format_mean(values: Sequence[float], form: str = "{:.1f}") -> str:
+    """Format the mean and the standard deviation, or a single value."""
     if len(values) == 1:
         return form.format(values[0])
     return f"{form.format(mean(values))} ± {form.format(stdev(values))}"
 
 
 def draw(runs: Sequence[dict[str, Any]], curve_runs: Sequence[dict[str, Any]], path: Path) -> None:
-    """Draw log-likelihood and grammar size against sweeps, and F1 against training trees, as PNG."""
+    """Draw log-likelihood and size against sweeps, and F1 of `curve_runs` against training trees, as PNG."""
     number = 3 if curve_runs else 2
     with save_figure(path, 1, number, size=(4.7 * number, 4.2)) as panels:
         for row in runs:
@@ -223,7 +221,7 @@ def draw(runs: Sequence[dict[str, Any]], curve_runs: Sequence[dict[str, Any]], p
 
 
 @dataclass(frozen=True, slots=True)
-class RunSet:
+class RunSetOptions:
     """Options of the runs."""
 
     train: Annotated[int, Option("Number of training trees, from the beginning of the file.", min=1)] = 2000
@@ -232,13 +230,13 @@ class RunSet:
     seeds: Annotated[int, Option("Number of seeds, starting at 1.", min=1)] = 5
     annealing: Annotated[int, Option("Sweeps while the temperature falls from 5 to 1.", min=0)] = 400
     sweeps: Annotated[int, Option("Sweeps at temperature 1, after the annealing.", min=0)] = 50
-    draws: Annotated[int, Option("Derivations to draw for MPP and sampled MER; 0 to omit both.", min=0)] = 1000
+    draws: Annotated[int, Option("Derivations to draw for MPP; 0 to omit MPP.", min=0)] = 1000
     jobs: Annotated[int, Option("Number of parallel processes.", min=1)] = 2
 
 
 @with_options
 def compare(
-    runs: RunSet,
+    runs: RunSetOptions,
     treebank: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="Trees in Penn brackets.")],
     results: Annotated[Path, typer.Option(help="JSON file of runs; existing runs are reused.")],
     figure: Annotated[Path | None, typer.Option(help="PNG file of learning curves.")] = None,
@@ -261,9 +259,10 @@ def compare(
         futures = {
             name: pool.submit(run, task) for name, task in zip(names, all_tasks, strict=True) if name not in cache
         }
-        # Cached runs have no future. `dict` is a placeholder, which the cache does not call.
-        rows: list[Any] = [cache.find(name, futures[name].result if name in futures else dict) for name in names]
-    print(table(rows[: len(tasks)]))
+        for name, future in futures.items():
+            cache.get_or_make(name, future.result)
+    rows = [cache[name] for name in names]
+    print(format_table(rows[: len(tasks)]))
     for row in rows[: len(tasks)]:
         task, unparsed = row["task"], row["unparsed"]
         print(

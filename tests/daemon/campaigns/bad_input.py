@@ -1,4 +1,4 @@
-"""Feeders of invalid files, lines, requests and connections, which count what the daemon must store or reject."""
+"""Feeders of invalid files, lines, requests and connections. They count the expected rejections."""
 
 import json
 import os
@@ -60,11 +60,11 @@ BAD_OBJECTS = {
 
 @dataclass
 class FileFeeder:
-    """Feeder that puts all kinds of untrusted files into the spool and checks the folder that each is moved to."""
+    """Feeder that spools all kinds of untrusted files and checks the folder that each is moved to."""
 
     stream: PairStream
     failed: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
     ingested: int = 0
 
     def __post_init__(self) -> None:
@@ -82,24 +82,25 @@ class FileFeeder:
             return
         part.rename(path)
         wait_until(lambda: not os.path.lexists(path), f"{path!r} is moved", seconds=NO_TIMEOUT)
-        found = {
+        destinations = {
             fate: attack_path(daemon.spool / folder, attack.name)
             for fate, folder in ((INGESTED, "done"), (MOVED_ASIDE, "failed"))
         }
-        [fate] = [fate for fate, moved in found.items() if os.path.lexists(moved)]
+        [fate] = [fate for fate, moved in destinations.items() if os.path.lexists(moved)]
+        moved = destinations[fate]
         if attack.fate not in (fate, EITHER):
-            self.wrong.append(f"{attack.name!r}: {fate}")
-        found[fate].unlink()
+            self.unexpected.append(f"{attack.name!r}: {fate}")
+        moved.unlink()
         if fate == INGESTED:
             self.ingested += 1
             return
-        [reason] = found[fate].parent.glob("*.reason")
+        [reason] = moved.parent.glob("*.reason")
         assert reason.read_text().strip()
         reason.unlink()
-        self.failed.append(printable(found[fate].name))
-        self._find_everywhere(daemon)
+        self.failed.append(printable(moved.name))
+        self._wait_for_reports(daemon)
 
-    def _find_everywhere(self, daemon: Daemon) -> None:
+    def _wait_for_reports(self, daemon: Daemon) -> None:
         """Wait until the metric and the page show the number of failed files."""
         total = len(self.failed)
         sample = 'hierogram_spool_inputs_total{outcome="failed"}'
@@ -110,7 +111,7 @@ class FileFeeder:
 
 @dataclass
 class LineFeeder:
-    """Feeder that spools files with some invalid lines. The daemon must reject these lines and ingest the others."""
+    """Feeder that spools files with some invalid lines, which the daemon must reject."""
 
     stream: PairStream
     rejected: Counter[str] = field(default_factory=Counter)
@@ -146,9 +147,9 @@ class RequestFeeder:
         body = b"".join(line + b"\n" for line in (*lines, *(BAD_OBJECTS[reason] for reason in reasons)))
         key = f"{self.stream.name}-{number}"
         answer = self._send(daemon, ("POST", "/v1/pairs", json_lines_request(body, key), ()))
-        found = answer.json()
-        assert (found["accepted"], found["duplicates"], found["rejected"]) == (len(lines), 0, len(reasons)), found
-        assert found["reasons"] == dict.fromkeys(reasons, 1)
+        counts = answer.json()
+        assert (counts["accepted"], counts["duplicates"], counts["rejected"]) == (len(lines), 0, len(reasons)), counts
+        assert counts["reasons"] == dict.fromkeys(reasons, 1)
         self.rejected.update(reasons)
         method, path, _, expected = request = next(self._refused)
         if path == "/v1/pairs?again":
@@ -166,8 +167,9 @@ class RequestFeeder:
 
 
 def json_lines_request(body: bytes, key: str | None = None, **headers: str) -> dict[str, object]:
-    given = {"Content-Type": "application/jsonl", **headers} | ({"Idempotency-Key": key} if key else {})
-    return {"content": body, "headers": given}
+    """Return the keywords of a request with JSON lines. `key` is its idempotency key."""
+    all_headers = {"Content-Type": "application/jsonl", **headers} | ({"Idempotency-Key": key} if key else {})
+    return {"content": body, "headers": all_headers}
 
 
 def refused_requests() -> Iterator[tuple[str, str, dict[str, Any], tuple[int, ...]]]:

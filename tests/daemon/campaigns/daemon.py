@@ -38,30 +38,30 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def wait_until(reached: Callable[[], Any], what: str, seconds: float = TIMEOUT, pause: float = 0.05) -> Any:
-    """Call `reached` repeatedly until its result is true, and return the result. Fails after `seconds`."""
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = TIMEOUT, pause: float = 0.05) -> Any:
+    """Call `condition` repeatedly until its result is true, and return the result. Fails after `seconds`."""
     until = time.monotonic() + seconds
-    while not (answer := reached()):
+    while not (result := condition()):
         assert time.monotonic() < until, f"{what}: not within {seconds:.0f} s"
         time.sleep(pause)
-    return answer
+    return result
 
 
 def worker_process_ids(process: int) -> list[int]:
     """Return the ids of a daemon's worker processes, which read files and run SQL queries."""
-    found = []
+    ids = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             # Ignore children that end while they are read.
             with suppress(OSError):
                 parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
                 if parent == process and b"hierogram.storage.worker_process" in (folder / "cmdline").read_bytes():
-                    found.append(int(folder.name))
-    return found
+                    ids.append(int(folder.name))
+    return ids
 
 
 class Daemon:
-    """`hierogram serve` on a store, with a spool and a port. It commits often, so that kills interrupt commits."""
+    """`hierogram serve` on a store, with a spool and a port. Commits often, so that kills interrupt commits."""
 
     def __init__(self, url: str, folder: Path, **environment: str) -> None:
         # A daemon that is killed while it compiles the samplers would start compiling from the beginning each time.
@@ -120,15 +120,28 @@ class Daemon:
     def wait_until_listening(self) -> None:
         wait_until(self.listening, "the daemon listens")
 
+    def unready_reasons(self) -> list[str]:
+        """Return the reasons why the daemon is not ready, which the status code must match. Empty if ready."""
+        self.check()
+        answer = self.get("/readyz")
+        if answer is None:
+            return ["no answer"]
+        assert answer.status_code == (200 if answer.json()["ok"] else 503)
+        reasons: list[str] = answer.json()["reasons"]
+        return reasons
+
     def wait_until_ready(self) -> None:
-        """Wait until the kernels are loaded, which takes longer than opening the port."""
+        """Wait until the kernels are loaded and the store is available. On a timeout, fail with the reasons."""
+        reasons: list[str] = []
 
-        def ready() -> bool:
-            self.check()
-            answer = self.get("/readyz")
-            return answer is not None and answer.status_code == 200
+        def is_ready() -> bool:
+            reasons[:] = self.unready_reasons()
+            return not reasons
 
-        wait_until(ready, "the daemon is ready")
+        try:
+            wait_until(is_ready, "the daemon is ready", pause=0.2)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {reasons}; {self.log.read_text()[-3000:]}") from error
 
     def check(self) -> None:
         """Fail if the daemon has ended by itself."""
@@ -139,19 +152,19 @@ class Daemon:
         """Kill the daemon, and check that its worker processes end too."""
         assert self.process is not None
         self.check()
-        readers = worker_process_ids(self.process.pid)
+        workers = worker_process_ids(self.process.pid)
         self.process.kill()
         assert self.process.wait(TIMEOUT) == -signal.SIGKILL
-        wait_until(lambda: not any(map(is_running, readers)), "its readers end")
+        wait_until(lambda: not any(map(is_running, workers)), "its worker processes end")
 
     def kill_workers(self) -> bool:
         """Kill the daemon's worker processes. Returns False if there were none."""
         assert self.process is not None
-        readers = worker_process_ids(self.process.pid)
-        for reader in readers:
+        workers = worker_process_ids(self.process.pid)
+        for worker in workers:
             with suppress(ProcessLookupError):
-                os.kill(reader, signal.SIGKILL)
-        return bool(readers)
+                os.kill(worker, signal.SIGKILL)
+        return bool(workers)
 
     def end(self) -> None:
         """Terminate the daemon, and check that it exits cleanly."""
@@ -200,30 +213,6 @@ class Daemon:
                 self.process.wait()
 
 
-def not_ready(daemon: Daemon) -> list[str]:
-    """Return the reasons why the daemon is not ready, and check that the status agrees. Empty if it is ready."""
-    daemon.check()
-    answer = daemon.get("/readyz")
-    assert answer is not None
-    assert answer.status_code == (200 if answer.json()["ok"] else 503)
-    reasons: list[str] = answer.json()["reasons"]
-    return reasons
-
-
-def wait_until_ready(daemon: Daemon) -> None:
-    """Wait until the daemon is ready. On a timeout, fail with the reasons that it reports."""
-    reasons = ["no answer"]
-
-    def ready() -> bool:
-        reasons[:] = not_ready(daemon)
-        return not reasons
-
-    try:
-        wait_until(ready, "the daemon is ready", pause=0.2)
-    except AssertionError as error:
-        raise AssertionError(f"{error}: {reasons}; {daemon.log.read_text()[-3000:]}") from error
-
-
 def assert_consistent(url: str) -> None:
     """Check that `verify` finds no problems, waiting for a server that is still starting."""
 
@@ -253,9 +242,9 @@ class PairStream:
         self.number = 0
         self.sent_pairs: list[str] = []
 
-    def lines(self, most: int) -> list[str]:
-        """Return 1 to `most` pairs as lines `source ||| target ||| links`, or without links."""
-        sent_pairs = [self._line() for _ in range(self.random.randint(1, most))]
+    def lines(self, max_pairs: int) -> list[str]:
+        """Return 1 to `max_pairs` pairs as lines `source ||| target ||| links`, or without links."""
+        sent_pairs = [self._line() for _ in range(self.random.randint(1, max_pairs))]
         self.sent_pairs += sent_pairs
         return sent_pairs
 
@@ -272,7 +261,7 @@ class PairStream:
 
 
 class Feeder(Protocol):
-    """A way to send pairs. `feed` returns when they are stored, even if the daemon is killed repeatedly until then."""
+    """Sender of pairs. `feed` returns when they are stored, even if the daemon is killed until then."""
 
     stream: PairStream
 
@@ -284,13 +273,13 @@ class SpoolFeeder:
     """Feeder that puts files into the spool and waits until they are in `done/`."""
 
     stream: PairStream
-    most: int = 20
+    max_pairs: int = 20
 
     def feed(self, daemon: Daemon, number: int) -> None:
         name = f"{self.stream.name}-{number}.pipes"
         part = daemon.spool / f"{name}.part"
         daemon.spool.mkdir(exist_ok=True)
-        part.write_text("".join(line + "\n" for line in self.stream.lines(self.most)))
+        part.write_text("".join(line + "\n" for line in self.stream.lines(self.max_pairs)))
         part.rename(daemon.spool / name)
         wait_until((daemon.spool / "done" / name).exists, f"{name} is done", seconds=NO_TIMEOUT)
         assert not (daemon.spool / "failed" / name).exists()
@@ -301,11 +290,11 @@ class HttpFeeder:
     """Feeder that posts pairs with an idempotency key until they are counted, and checks that all are new."""
 
     stream: PairStream
-    most: int = 20
-    answers: list[int] = field(default_factory=list)
+    max_pairs: int = 20
+    statuses: list[int] = field(default_factory=list)
 
     def feed(self, daemon: Daemon, number: int) -> None:
-        lines = self.stream.lines(self.most)
+        lines = self.stream.lines(self.max_pairs)
         sides = [line.split(" ||| ") for line in lines]
         body = "".join(json.dumps({"source": a, "target": b, "alignment": c}) + "\n" for a, b, c in sides)
         headers = {"Content-Type": "application/jsonl", "Idempotency-Key": f"{self.stream.name}-{number}"}
@@ -315,13 +304,13 @@ class HttpFeeder:
                 answer = httpx2.post(daemon.address("/v1/pairs"), content=body, headers=headers, timeout=TIMEOUT)
             except httpx2.TransportError:
                 return None
-            self.answers.append(answer.status_code)
+            self.statuses.append(answer.status_code)
             assert answer.status_code in (200, 409, 429, 503), answer.text
             return answer if answer.status_code == 200 else None
 
-        found = wait_until(answered, "a request with pairs is answered", seconds=NO_TIMEOUT).json()
-        counted = (found["lines"], found["accepted"], found["duplicates"], found["rejected"])
-        assert counted == (len(lines), len(lines), 0, 0)
+        counts = wait_until(answered, "a request with pairs is answered", seconds=NO_TIMEOUT).json()
+        assert [counts[name] for name in ("lines", "accepted")] == [len(lines)] * 2
+        assert [counts[name] for name in ("duplicates", "rejected")] == [0, 0]
 
 
 @dataclass
@@ -329,11 +318,11 @@ class CommandFeeder:
     """Feeder that runs `hierogram ingest` beside the daemon until it succeeds."""
 
     stream: PairStream
-    most: int = 20
+    max_pairs: int = 20
 
     def feed(self, daemon: Daemon, number: int) -> None:
         path = daemon.spool.parent / f"{self.stream.name}-{number}.pipes"
-        path.write_text("".join(line + "\n" for line in self.stream.lines(self.most)))
+        path.write_text("".join(line + "\n" for line in self.stream.lines(self.max_pairs)))
         command = [*COMMAND, "--store", daemon.url, "ingest", str(path), "--format", "pipes"]
 
         def ran() -> bool:
@@ -348,7 +337,7 @@ class Feeding:
     def __init__(self, daemon: Daemon, feeders: list[Feeder], pause: float) -> None:
         self._daemon = daemon
         self._pause = pause
-        self._enough = Event()
+        self._stop = Event()
         self._errors: list[BaseException] = []
         self.feeders = feeders
         self._threads = [Thread(target=self._feed, args=(feeder,), daemon=True) for feeder in feeders]
@@ -358,10 +347,10 @@ class Feeding:
     def _feed(self, feeder: Feeder) -> None:
         try:
             number = 0
-            while not self._enough.is_set():
+            while not self._stop.is_set():
                 feeder.feed(self._daemon, number)
                 number += 1
-                self._enough.wait(self._pause)
+                self._stop.wait(self._pause)
         except BaseException as error:
             self._errors.append(error)
 
@@ -371,8 +360,8 @@ class Feeding:
             raise self._errors[0]
 
     def finish(self) -> None:
-        """Stop the feeders, wait until their pairs are stored, and fail if one failed. The daemon must be running."""
-        self._enough.set()
+        """Stop the feeders of a running daemon, wait until their pairs are stored, and fail if one failed."""
+        self._stop.set()
         for thread in self._threads:
             thread.join(TIMEOUT)
             assert not thread.is_alive()

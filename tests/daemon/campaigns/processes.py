@@ -14,14 +14,15 @@ def descendants(process: subprocess.Popen[Any]) -> list[psutil.Process]:
 
 
 def worker_processes(process: subprocess.Popen[Any]) -> list[psutil.Process]:
+    """Return the Ray workers among the descendants of a process."""
     try:
         return [child for child in descendants(process) if "".join(child.cmdline()[:1]).startswith("ray::Worker")]
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
         return []
 
 
-def all_ended(found: set[psutil.Process]) -> bool:
-    return not any(is_running(one) for one in found)
+def all_ended(processes: set[psutil.Process]) -> bool:
+    return not any(map(is_running, processes))
 
 
 def is_running(process: psutil.Process) -> bool:

@@ -1,4 +1,4 @@
-"""Clients that do not read their answers, or whose requests take long, while other clients request pages.
+"""Attacks by clients that do not read their answers, or whose requests take long, and their effect on pages.
 
     python -m tests.daemon.campaigns.slow_clients [--store URL] [--attack NAME] [--connections 40] [--seconds 20]
 
@@ -61,11 +61,11 @@ _MCP = "Accept: application/json, text/event-stream"
 class Attack:
     """Requests that many connections send in turn.
 
-    Clients read at most the status line. If `leaves` is set, they disconnect after that many seconds and reconnect.
+    Clients read at most the status line. If `disconnects_after` is set, they reconnect after that many seconds.
     """
 
     requests: Sequence[bytes]
-    leaves: float | None = None
+    disconnects_after: float | None = None
 
 
 def _get(path: str, *headers: str) -> bytes:
@@ -132,10 +132,10 @@ def attacks(words: Sequence[str], languages: tuple[str, str]) -> dict[str, Attac
         "unread streams": Attack(streams),
         "unread large answers": Attack(large),
         "translations": Attack(translations),
-        "translations whose clients leave": Attack(translations, leaves=0.5),
+        "translations whose clients leave": Attack(translations, disconnects_after=0.5),
         "slow requests": Attack(slow),
-        "slow requests whose clients leave": Attack(slow, leaves=0.5),
-        "everything": Attack(streams + large + translations + slow, leaves=5.0),
+        "slow requests whose clients leave": Attack(slow, disconnects_after=0.5),
+        "everything": Attack(streams + large + translations + slow, disconnects_after=5.0),
     }
 
 
@@ -145,7 +145,7 @@ class _Attackers:
     def __init__(self, port: int, attack: Attack, connections: int) -> None:
         self._port, self._attack = port, attack
         self._stop = Event()
-        self.answers: Counter[str] = Counter()
+        self.statuses: Counter[str] = Counter()
         self._thread = Thread(target=self._run, args=(connections,), daemon=True)
         self._thread.start()
 
@@ -155,29 +155,31 @@ class _Attackers:
 
     def _run(self, connections: int) -> None:
         requests = self._attack.requests
-        sent, held = 0, {}
+        sent, open_since = 0, {}
         with selectors.DefaultSelector() as ready:
             while not self._stop.is_set():
-                while requests and len(held) < connections:
+                while requests and len(open_since) < connections:
                     connection = self._connect(sent, requests[sent % len(requests)])
-                    held[connection] = time.monotonic()
+                    open_since[connection] = time.monotonic()
                     ready.register(connection, selectors.EVENT_READ)
                     sent += 1
                 for key, _ in ready.select(0.1):
                     connection = key.fileobj
                     assert isinstance(connection, socket.socket)
                     # Only the status line is read; the connection is then watched for its end.
-                    self.answers[self._status(connection)] += 1
+                    self.statuses[self._status(connection)] += 1
                     ready.unregister(connection)
-                now, leaves = time.monotonic(), self._attack.leaves
-                for connection, since in list(held.items()):
-                    if (leaves is not None and now - since > leaves) or _ended(connection):
-                        del held[connection]
-                        with suppress(KeyError):
-                            ready.unregister(connection)
-                        connection.close()
-        for connection in held:
+                for connection in [each for each, since in open_since.items() if self._is_over(each, since)]:
+                    del open_since[connection]
+                    with suppress(KeyError):
+                        ready.unregister(connection)
+                    connection.close()
+        for connection in open_since:
             connection.close()
+
+    def _is_over(self, connection: socket.socket, since: float) -> bool:
+        limit = self._attack.disconnects_after
+        return (limit is not None and time.monotonic() - since > limit) or _ended(connection)
 
     def _connect(self, number: int, request: bytes) -> socket.socket:
         connection = socket.socket()
@@ -210,15 +212,15 @@ def _ended(connection: socket.socket) -> bool:
 
 @dataclass
 class Measured:
-    """Response times in seconds by page, failed requests, statuses that attackers got, and peak memory in bytes."""
+    """Response times in seconds by page, failed requests, attackers' statuses, and peak memory in bytes."""
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
-    others: Counter[str] = field(default_factory=Counter)
-    answers: Counter[str] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[str] = field(default_factory=Counter)
     bytes: int = 0
 
-    def percentile(self, share: float) -> float:
-        return float(np.percentile([one for some in self.seconds.values() for one in some], share))
+    def percentile(self, percent: float) -> float:
+        return float(np.percentile([value for values in self.seconds.values() for value in values], percent))
 
     def line(self) -> str:
         slowest = max(self.seconds, key=lambda page: max(self.seconds[page], default=0.0))
@@ -226,7 +228,7 @@ class Measured:
         return (
             f"{number} pages, median {self.percentile(50):.3f} s, p99 {self.percentile(99):.2f} s, slowest"
             f" {max(self.seconds[slowest]):.2f} s ({slowest}); {self.bytes / 1e6:.0f} MB; not answered"
-            f" {dict(self.others)}; attackers got {dict(self.answers)}"
+            f" {dict(self.failures)}; attackers got {dict(self.statuses)}"
         )
 
 
@@ -240,28 +242,28 @@ class Target:
 
     def measure(self, name: str, connections: int, seconds: float, clients: int = 2) -> Measured:
         """Run an attack, request pages during it, and return the measurements. Fails if the daemon ended."""
-        found, stop = Measured(), Event()
+        measured, stop = Measured(), Event()
         assert self.daemon.process is not None
         attackers = _Attackers(self.daemon.port, self.attacks[name], connections)
         for page in self._pages:
-            found.seconds[page] = []
-        readers = [Thread(target=self._read, args=(found, stop, number)) for number in range(clients)]
+            measured.seconds[page] = []
+        readers = [Thread(target=self._read, args=(measured, stop, number)) for number in range(clients)]
         for reader in readers:
             reader.start()
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             with suppress(OSError):
-                found.bytes = max(found.bytes, anonymous_bytes(self.daemon.process.pid))
+                measured.bytes = max(measured.bytes, anonymous_bytes(self.daemon.process.pid))
             time.sleep(0.05)
         stop.set()
         for reader in readers:
             reader.join()
         attackers.end()
-        found.answers = attackers.answers
+        measured.statuses = attackers.statuses
         self.daemon.check()
-        return found
+        return measured
 
-    def _read(self, found: Measured, stop: Event, number: int) -> None:
+    def _read(self, measured: Measured, stop: Event, number: int) -> None:
         transport = httpx2.HTTPTransport(local_address=f"127.0.9.{number + 1}")
         with httpx2.Client(transport=transport, base_url=self.daemon.address(""), timeout=60) as client:
             while not stop.is_set():
@@ -271,26 +273,26 @@ class Target:
                         status = client.get(page).status_code
                     except httpx2.HTTPError as error:
                         status = repr(error)
-                    found.seconds[page].append(time.perf_counter() - began)
+                    measured.seconds[page].append(time.perf_counter() - began)
                     if status != 200:
-                        found.others[f"{page}: {status}"] += 1
+                        measured.failures[f"{page}: {status}"] += 1
                     if stop.is_set():
                         break
                     time.sleep(0.02)
 
 
 def anonymous_bytes(process: int) -> int:
-    """Return the anonymous memory of a process in bytes, without mapped files, which the system can reclaim."""
-    found = re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
-    assert found is not None
-    return int(found[1]) * 1024
+    """Return the memory of a process in bytes, without mapped files, which the system can reclaim."""
+    match = re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
+    assert match is not None
+    return int(match[1]) * 1024
 
 
 def make_store(url: str, pairs: int | None = None) -> None:
     """Create a learned store of the demo's first pairs, all by default."""
-    given = [verse.as_input() for verse in islice(read_verses(), pairs)]
+    pairs_to_add = [verse.as_input() for verse in islice(read_verses(), pairs)]
     with open_store(url, create=True, settings=Settings(languages=("grc", "en"))) as store:
-        ingest(store, MemoryPairs(given, "demo"), "demo")
+        ingest(store, MemoryPairs(pairs_to_add, "demo"), "demo")
         align_pending(store)
         learn(store, sweeps=4)
 
@@ -328,8 +330,8 @@ def main() -> None:
             make_store(url)
         with target(url, Path(folder)) as attacked:
             for name in options.attack or attacked.attacks:
-                found = attacked.measure(name, options.connections, options.seconds)
-                print(f"{name}: {found.line()}", flush=True)
+                measured = attacked.measure(name, options.connections, options.seconds)
+                print(f"{name}: {measured.line()}", flush=True)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ Samples = NDArray[np.void]
 
 @dataclass
 class Database:
-    """A database: its URL, the files of its log and of the store, and the Postgres server if it can be restarted."""
+    """Database: URL, folder and pattern of the files of its log and store, and Postgres server or None."""
 
     name: str
     url: str
@@ -89,9 +89,9 @@ class EditFeeder:
         for _ in range(random.randint(0, 6)):
             last = count_stored_pairs(daemon) + len(self.withdrawn)
             pair = random.randint(1, last) if last else 0
-            found = daemon.request("GET", f"/v1/pairs/{pair}")
-            if found.status_code == 200:
-                self._edit(daemon, pair, found.json()["source"], found.json()["target"])
+            answer = daemon.request("GET", f"/v1/pairs/{pair}")
+            if answer.status_code == 200:
+                self._edit(daemon, pair, answer.json()["source"], answer.json()["target"])
 
     def _edit(self, daemon: Daemon, pair: int, source: str, target: str) -> None:
         if self.stream.random.random() < 0.5:
@@ -117,20 +117,20 @@ def run_soak(database: Database, folder: Path, seconds: float, curves: Path) -> 
     open_store(database.url, create=True).close()
     job = ("--name", "soak", "--every", "1m", "--to", str(folder / "exports"), "--keep", str(KEEP))
     subprocess.run([*COMMAND, "--store", database.url, "export", *job], check=True, capture_output=True)
-    often = {"HIEROGRAM_SAMPLING__COMMIT_SECONDS": "5", "HIEROGRAM_SPOOL__POLL_SECONDS": "1"}
-    daemon = Daemon(database.url, folder, **often)
+    intervals = {"HIEROGRAM_SAMPLING__COMMIT_SECONDS": "5", "HIEROGRAM_SPOOL__POLL_SECONDS": "1"}
+    daemon = Daemon(database.url, folder, **intervals)
     with daemon.running():
         daemon.wait_until_ready()
         edits = EditFeeder(PairStream("edits", 1))
         feeders = [
-            HttpFeeder(PairStream("http", 1), most=16),
-            SpoolFeeder(PairStream("spool", 1, links=False), most=16),
+            HttpFeeder(PairStream("http", 1), max_pairs=16),
+            SpoolFeeder(PairStream("spool", 1, links=False), max_pairs=16),
         ]
         feeding = Feeding(daemon, [*feeders, edits], PAUSE)
         write_samples(daemon, database, feeding, seconds, curves)
         feeding.finish()
-        kept = len(feeding.sent_pairs()) - len(edits.withdrawn)
-        wait_until(lambda: count_stored_pairs(daemon) == kept, "all pairs are stored")
+        expected = len(feeding.sent_pairs()) - len(edits.withdrawn)
+        wait_until(lambda: count_stored_pairs(daemon) == expected, "all pairs are stored")
         wait_until(daemon.settled, "all pairs are settled", pause=0.5)
         status = daemon.request("GET", "/v1/status").json()
         daemon.end()
@@ -202,19 +202,20 @@ def read_samples(path: Path) -> Samples:
 
 
 def growth(samples: Samples, column: str) -> float:
-    """Return the growth of a column's linear trend over the last three quarters of a soak, as a share of its median."""
+    """Return the growth of a column's trend over the last three quarters of a soak, as a share of its median."""
     late = samples[samples["seconds"] > samples["seconds"][-1] / 4]
     slope = np.polyfit(late["seconds"], late[column], 1)[0]
     return float(slope * np.ptp(late["seconds"]) / np.median(late[column]))
 
 
-def quiet(samples: Samples) -> Samples:
+def outside_disturbances(samples: Samples) -> Samples:
     """Return the samples outside outages and more than `SETTLING` seconds after the reader's transactions."""
     held_at = np.maximum.accumulate(np.where(samples["held"] > 0, samples["seconds"], -np.inf))
     return samples[(samples["outage"] == 0) & (samples["seconds"] - held_at > SETTLING)]
 
 
 def results(samples: Samples) -> dict[str, str]:
+    """Return the formatted results of a soak by name."""
     lag = samples["lag"][samples["outage"] == 0]
     pairs = np.nanmax(samples["pairs"])
     return {
@@ -225,7 +226,7 @@ def results(samples: Samples) -> dict[str, str]:
             np.median(samples["descriptors"]), samples["descriptors"].max()
         ),
         "log, maximum with and without a reader": "{:.0f} MB, {:.0f} MB".format(
-            samples["wal"].max(), quiet(samples)["wal"].max()
+            samples["wal"].max(), outside_disturbances(samples)["wal"].max()
         ),
         "store at the end, per pair": "{:.0f} MB, {:.1f} kB".format(
             samples["store"][-1], samples["store"][-1] * 1e3 / pairs

@@ -128,8 +128,9 @@ class Calendar:
             Job(NEW_YORK, "America/New_York", new_york),
             Job(BROKEN, "UTC", 360),
         ]
-        self._ran: dict[str, Any] = {}
-        self._due()
+        self._last_dates: dict[str, Any] = {}
+        # Jobs do not run for a time before the daemon starts.
+        self._pop_due_jobs()
         self.expected: list[str] = []
         cron = f"{new_york % 60} {new_york // 60} * * *"
         self.configuration.write_text(JOBS.format(folder=folder / "exports", cron=cron))
@@ -152,17 +153,17 @@ class Calendar:
             self.passed += 1
             self.now += STEP
             self._set()
-            due = [f"{name} {self.now:%m-%d %H:%M}" for name in self._due()]
+            due = [f"{name} {self.now:%m-%d %H:%M}" for name in self._pop_due_jobs()]
             self.expected += due
             wait_until(lambda due=due: set(due) <= set(self.runs.read_text().splitlines()), f"runs of {due}", pause=0.2)
 
-    def _due(self) -> list[str]:
-        """Return the jobs that have not run on this date of their zone and whose time is reached."""
+    def _pop_due_jobs(self) -> list[str]:
+        """Return the jobs that have not run on this date of their zone and whose time is reached. Marks them as run."""
         due = []
         for job in self._jobs:
             date, minutes = self._shown(job)
-            if date != self._ran.get(job.name) and minutes >= job.minutes:
-                self._ran[job.name] = date
+            if date != self._last_dates.get(job.name) and minutes >= job.minutes:
+                self._last_dates[job.name] = date
                 due.append(job.name)
         return due
 
@@ -191,7 +192,10 @@ class ClockedDaemon(Daemon):
 
 
 def run_campaign(url: str, direct: str, folder: Path, calendar: Calendar, seconds: float, pause: float) -> None:
-    """Send bad input for `seconds`, and check pairs, refusals and exports. `direct` is the URL without a pooler."""
+    """Send bad input for `seconds`, and check pairs, refusals and exports.
+
+    `direct` is the URL of the database without a pooler.
+    """
     open_store(url, create=True, settings=QUICK).close()
     command = [*COMMAND, "--store", url, "events", "--keep", "10000000", "--limit", "1"]
     subprocess.run(command, check=True, capture_output=True)
@@ -218,7 +222,7 @@ def run_campaign(url: str, direct: str, folder: Path, calendar: Calendar, second
         check_refusals(daemon, direct, files, lines.rejected + requests.rejected, requests.statuses)
         check_exports(daemon, direct, calendar)
         daemon.end()
-    assert files.wrong == []
+    assert files.unexpected == []
     stored = Counter(stored_lines(direct))
     assert not [line for line in stored if line.startswith("refused")]
     sent = feeding.sent_pairs()
@@ -236,17 +240,15 @@ def run_campaign(url: str, direct: str, folder: Path, calendar: Calendar, second
 
 
 def check_refusals(daemon: Daemon, url: str, files: FileFeeder, rejected: Counter[str], statuses: Counter[int]) -> None:
-    """Check the reports of failed files (SQL, events), rejected lines (SQL, events, metrics, page) and refused requests
-    (metrics), and that no loop restarted.
-    """
+    """Check the reports of failed files, rejected lines and refused requests, and that no loop restarted."""
     assert sorted(name for (name,) in query(url, "SELECT file FROM failed_files")) == sorted(files.failed)
     [(events,)] = query(url, "SELECT count(*) FROM events WHERE kind = 'file-failed'")
     assert events == len(files.failed)
-    own = "b.origin LIKE '%lines-%' OR b.origin LIKE 'http:requests-%'"
+    from_feeders = "b.origin LIKE '%lines-%' OR b.origin LIKE 'http:requests-%'"
     rows = query(
         url,
         f"SELECT reason, sum(last_line - line + 1) FROM rejected_lines r JOIN ingest_batches b ON b.id = r.batch_id "
-        f"WHERE {own} GROUP BY reason",
+        f"WHERE {from_feeders} GROUP BY reason",
     )
     assert {reason: int(number) for reason, number in rows} == rejected
     [(total,)] = query(url, "SELECT sum(last_line - line + 1) FROM rejected_lines")

@@ -90,16 +90,16 @@ CORRECTION = {"fixed": [list(FIXED)], "forbidden": [[0, 0], [0, 2]]}
 def test_a_correction_takes_effect_within_seconds(store_url: str, tmp_path: Path) -> None:
     texts = prepare(store_url)
     daemon = Daemon(store_url, tmp_path)
-    seen = CorrectedLink(daemon, texts, tmp_path)
+    link = CorrectedLink(daemon, texts, tmp_path)
     with daemon.running():
         wait_until(daemon.settled, "all pairs are settled")
         # The first request loads kernels.
-        assert not seen.in_answers()
-        for method, body, there in (("PUT", CORRECTION, True), ("DELETE", None, False)):
+        assert not link.in_answers()
+        for method, body, is_linked in (("PUT", CORRECTION, True), ("DELETE", None, False)):
             started = time.monotonic()
             send_correction(daemon, method, body)
-            wait_until(seen.everywhere if there else seen.nowhere, "the correction is applied", SECONDS)
-            assert seen.in_an_export() == there
+            wait_until(link.everywhere if is_linked else link.nowhere, "the correction is applied", SECONDS)
+            assert link.in_an_export() == is_linked
             assert time.monotonic() - started < SECONDS
         daemon.end()
     assert_consistent(store_url)
@@ -110,7 +110,7 @@ def test_a_correction_takes_effect_within_seconds(store_url: str, tmp_path: Path
 def test_corrections_survive_kills_of_the_daemon(store_url: str, tmp_path: Path) -> None:
     texts = prepare(store_url)
     daemon = Daemon(store_url, tmp_path)
-    seen = CorrectedLink(daemon, texts, tmp_path)
+    link = CorrectedLink(daemon, texts, tmp_path)
     random = Random(22)
     corrected = False
     for _ in range(20):
@@ -121,8 +121,8 @@ def test_corrections_survive_kills_of_the_daemon(store_url: str, tmp_path: Path)
             daemon.kill()
         assert_consistent(store_url)
     with daemon.running():
-        wait_until(seen.everywhere if corrected else seen.nowhere, "the last correction applies")
+        wait_until(link.everywhere if corrected else link.nowhere, "the last correction applies")
         send_correction(daemon, "PUT", CORRECTION)
-        wait_until(seen.everywhere, "the correction is applied")
+        wait_until(link.everywhere, "the correction is applied")
         daemon.end()
     assert_consistent(store_url)

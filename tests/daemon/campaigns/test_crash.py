@@ -41,7 +41,7 @@ def kill_again_and_again(url: str, folder: Path, kills: int, pause: float) -> No
 
 def kill_while_fed(daemon: Daemon, feeding: Feeding, kills: int) -> None:
     random = Random(SEED)
-    longest = 2.0
+    max_pause = 2.0
     for _ in range(kills):
         with daemon.started():
             # Most kills hit the daemon at work, some during startup.
@@ -49,11 +49,11 @@ def kill_while_fed(daemon: Daemon, feeding: Feeding, kills: int) -> None:
                 started = time.monotonic()
                 daemon.wait_until_listening()
                 # Wait longer between kills on a machine with a slow startup, so that some work gets done.
-                longest = max(2.0, time.monotonic() - started)
-            time.sleep(random.uniform(0.0, longest))
-            # Kill readers at most once a run, because a file whose reader dies twice is moved to failed/.
+                max_pause = max(2.0, time.monotonic() - started)
+            time.sleep(random.uniform(0.0, max_pause))
+            # Kill workers at most once a run, because a file whose worker dies twice is moved to failed/.
             if random.random() < 0.3 and daemon.kill_workers():
-                time.sleep(random.uniform(0.0, longest))
+                time.sleep(random.uniform(0.0, max_pause))
             daemon.kill()
         feeding.check()
         assert_consistent(daemon.url)

@@ -13,9 +13,7 @@ from tests.daemon.campaigns.daemon import (
     assert_all_stored_once,
     assert_consistent,
     feed_all_ways,
-    not_ready,
     wait_until,
-    wait_until_ready,
 )
 from tests.daemon.conftest import QUICK
 
@@ -35,15 +33,15 @@ def test_daemon_loses_no_pairs_in_a_restart_of_the_database_server(own_server: A
     daemon = Daemon(url, tmp_path)
     with daemon.running():
         feeding = feed_all_ways(daemon, seed=1, pause=0.1)
-        wait_until_ready(daemon)
+        daemon.wait_until_ready()
         feeding.wait_for_more()
         own_server.stop()
-        [reason, *_] = wait_until(lambda: not_ready(daemon), "the daemon is not ready", pause=0.2)
+        [reason, *_] = wait_until(daemon.unready_reasons, "the daemon is not ready", pause=0.2)
         assert "store" in reason or "connection" in reason or "server" in reason
         assert_alive(daemon)
         feeding.check()
         own_server.ensure_postgres_running()
-        wait_until_ready(daemon)
+        daemon.wait_until_ready()
         assert_all_stored_once(daemon, feeding)
 
 
@@ -54,17 +52,17 @@ def test_a_daemon_reports_a_full_disk_and_recovers(tmp_path: Path) -> None:
     open_store(url, create=True, settings=QUICK).close()
     daemon = Daemon(url, tmp_path)
     with daemon.running():
-        http = HttpFeeder(PairStream("http", 2), most=200)
-        feeding = Feeding(daemon, [SpoolFeeder(PairStream("spool", 2), most=200), http], pause=0.05)
+        http = HttpFeeder(PairStream("http", 2), max_pairs=200)
+        feeding = Feeding(daemon, [SpoolFeeder(PairStream("spool", 2), max_pairs=200), http], pause=0.05)
         feeding.wait_for_more()
         size = max(path.stat().st_size for path in tmp_path.iterdir() if path.is_file())
         daemon.limit_files(size + (1 << 16))
-        reasons = wait_until(lambda: not_ready(daemon), "the daemon is not ready", pause=0.2)
+        reasons = wait_until(daemon.unready_reasons, "the daemon is not ready", pause=0.2)
         assert any("check disk space" in reason or "disk is full" in reason for reason in reasons), reasons
-        wait_until(lambda: 503 in http.answers, "a body is refused")
+        wait_until(lambda: 503 in http.statuses, "a body is refused")
         assert_alive(daemon)
         feeding.check()
         assert_consistent(url)
         daemon.limit_files(1 << 40)
-        wait_until_ready(daemon)
+        daemon.wait_until_ready()
         assert_all_stored_once(daemon, feeding)

@@ -15,9 +15,7 @@ from tests.daemon.campaigns.daemon import (
     PairStream,
     assert_consistent,
     feed_all_ways,
-    not_ready,
     wait_until,
-    wait_until_ready,
 )
 from tests.daemon.conftest import QUICK
 
@@ -100,16 +98,16 @@ def test_readiness_returns_soon_after_an_outage(own_server: Any, tmp_path: Path,
     daemon = Daemon(url, tmp_path)
     with daemon.running():
         feeding = feed_all_ways(daemon, seed=3, pause=0.1)
-        wait_until_ready(daemon)
+        daemon.wait_until_ready()
         took = []
         for _ in range(3):
             feeding.wait_for_more()
             own_server.stop()
-            wait_until(lambda: not_ready(daemon), "the daemon is not ready", pause=0.2)
+            wait_until(daemon.unready_reasons, "the daemon is not ready", pause=0.2)
             time.sleep(seconds)
             own_server.ensure_postgres_running()
             began = time.monotonic()
-            wait_until_ready(daemon)
+            daemon.wait_until_ready()
             took.append(time.monotonic() - began)
         print(f"ready after {', '.join(f'{one:.1f}' for one in took)} s")
         assert max(took) <= _READY_SECONDS

@@ -68,7 +68,7 @@ def start_server(server: Any) -> bool:
     return True
 
 
-def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str, ...]) -> None:
+def kill_again_and_again(server: Any, folder: Path, kills: int, targets: tuple[str, ...]) -> None:
     random = Random(24)
     url = server.get_uri()
     alone = f"sqlite:///{folder}/expected.db"
@@ -77,26 +77,26 @@ def kill_again_and_again(server: Any, folder: Path, kills: int, fates: tuple[str
     with open_store(alone) as store:
         expected = contents(store)
     create_unaligned_store(url)
-    killed = dict.fromkeys(fates, 0)
+    killed = dict.fromkeys(targets, 0)
     finished = while_aligning = 0
     started: set[psutil.Process] = set()
     while sum(killed.values()) < kills or not finished:
         command = learn_command(url, *BY_WORKERS)
         with (folder / "log").open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
             wait_until(lambda p=process: p.poll() is not None or worker_processes(p), "workers start")
-            at_work: set[psutil.Process] = set()
+            workers: set[psutil.Process] = set()
             while process.poll() is None:
                 time.sleep(random.uniform(0.0, 1.5))
-                at_work.update(worker_processes(process))
+                workers.update(worker_processes(process))
                 started.update(descendants(process))
-                what = random.choice(fates)
+                what = random.choice(targets)
                 if sum(killed.values()) < kills and process.poll() is None:
                     [(unaligned,)] = query(url, "SELECT count(*) FROM sentence_pairs WHERE state = 'unaligned'")
                     was_killed = kill(what, process, server, random)
                     killed[what] += was_killed
                     while_aligning += was_killed and unaligned > 0
             process.wait(TIMEOUT)
-            wait_until(lambda found=at_work: all_ended(found), "its workers end")
+            wait_until(lambda workers=workers: all_ended(workers), "its workers end")
         assert_consistent(url)
         if process.returncode == 0:
             finished += 1

@@ -26,7 +26,7 @@ class Victim:
         self.faults: list[str] = []
         self.slowest = 0.0
         self.most = 0
-        self._feeder = HttpFeeder(PairStream("honest", 1), most=3)
+        self._feeder = HttpFeeder(PairStream("honest", 1), max_pairs=3)
 
     def look(self, during: str) -> None:
         """Record late or missing answers, an unhealthy status, and too much memory. Fails if the daemon ended."""

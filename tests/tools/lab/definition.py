@@ -11,6 +11,7 @@ from tests.reference.rules import Rule, Side
 
 
 def spans(length: int, longest: int) -> Iterator[Span]:
+    """Yield the spans [i, j) of up to `longest` of `length` words."""
     return ((i, j) for i in range(length) for j in range(i + 1, min(i + longest, length) + 1))
 
 
@@ -23,17 +24,17 @@ def initial_phrases(pair: RandomPair, longest: int) -> list[Phrase]:
     source, target, links = pair
     smallest: dict[frozenset[tuple[int, int]], Phrase] = {}
     for phrase in product(spans(len(source), longest), spans(len(target), longest)):
-        held = frozenset(link for link in links if within(link[0], phrase[0]) and within(link[1], phrase[1]))
-        if not held or any(within(s, phrase[0]) != within(t, phrase[1]) for s, t in links):
+        inner_links = frozenset(link for link in links if within(link[0], phrase[0]) and within(link[1], phrase[1]))
+        if not inner_links or any(within(s, phrase[0]) != within(t, phrase[1]) for s, t in links):
             continue
-        best = smallest.setdefault(held, phrase)
+        best = smallest.setdefault(inner_links, phrase)
         if inside(phrase[0], best[0]) and inside(phrase[1], best[1]):
-            smallest[held] = phrase
+            smallest[inner_links] = phrase
     return list(smallest.values())
 
 
 def side(words: tuple[str, ...], whole: Span, gaps: list[Span]) -> Side:
-    """Return the words of a span, with numbers in place of the gaps."""
+    """Return one side of a rule: the words of a span, with nonterminals 1, 2, … in place of the gaps, in this order."""
     symbols: list[str | int] = []
     for position in range(*whole):
         for number, gap in enumerate(gaps, start=1):
@@ -48,7 +49,7 @@ def rules_of_phrase(pair: RandomPair, phrase: Phrase, phrases: list[Phrase], max
     """Return the rules of an initial phrase, with up to two phrases subtracted, under Hiero's constraints."""
     source, target, links = pair
     smaller = [p for p in phrases if p != phrase and inside(p[0], phrase[0]) and inside(p[1], phrase[1])]
-    found = []
+    rules = []
     for number in range(3):
         for gaps in combinations(sorted(smaller), number):
             if any(not disjoint(a[k], b[k]) for a, b in combinations(gaps, 2) for k in (0, 1)):
@@ -56,14 +57,14 @@ def rules_of_phrase(pair: RandomPair, phrase: Phrase, phrases: list[Phrase], max
             rule = Rule(
                 side(source, phrase[0], [gap[0] for gap in gaps]), side(target, phrase[1], [gap[1] for gap in gaps])
             )
-            neighbors = any(isinstance(a, int) and isinstance(b, int) for a, b in pairwise(rule.source))
-            aligned = any(
+            has_adjacent_gaps = any(isinstance(a, int) and isinstance(b, int) for a, b in pairwise(rule.source))
+            has_links = any(
                 within(s, phrase[0]) and not any(within(s, gap[0]) or within(t, gap[1]) for gap in gaps)
                 for s, t in links
             )
-            if aligned and not neighbors and len(rule.source) <= max_symbols:
-                found.append(rule)
-    return found
+            if has_links and not has_adjacent_gaps and len(rule.source) <= max_symbols:
+                rules.append(rule)
+    return rules
 
 
 def extract(pairs: list[RandomPair], longest: int, max_symbols: int) -> tuple[Counter[Rule], dict[Rule, Fraction]]:

@@ -40,35 +40,40 @@ def write_bitext(folder: Path) -> list[str]:
 
 
 Extracted = dict[Rule, tuple[int, float]]
+"""Number of occurrences and mass of each rule."""
 
 
 def extract_runs(pairs: list[RandomPair], limits: ExtractionLimits, capacity: int) -> list[np.ndarray]:
+    """Return the sorted rows of each full buffer of `capacity` rules, and of the last buffer."""
     bitext = to_bitext(pairs)
     buffer, scratch = make_buffer(limits, capacity), make_scratch(bitext, limits)
-    place, runs = RulePosition(), []
-    while place.pair < len(pairs):
-        place = extract(bitext, limits, buffer, scratch, place)
+    position, runs = RulePosition(), []
+    while position.pair < len(pairs):
+        position = extract(bitext, limits, buffer, scratch, position)
         runs.append(merge_rows(buffer.used_rows, row_shape(limits)))
         empty_buffer(buffer)
     return runs
 
 
-def merged(runs: list[np.ndarray], limits: ExtractionLimits, most: int = 1 << 16) -> np.ndarray:
+def merged(runs: list[np.ndarray], limits: ExtractionLimits, rules_per_block: int = 1 << 16) -> np.ndarray:
+    """Return the distinct rules of sorted runs as rows."""
     shape = row_shape(limits)
-    return np.concatenate([np.empty((0, shape.width), np.uint64), *merge_runs(runs, shape, most)])
+    return np.concatenate([np.empty((0, shape.width), np.uint64), *merge_runs(runs, shape, rules_per_block)])
 
 
 def format_rules(rows: np.ndarray, pairs: list[RandomPair], limits: ExtractionLimits) -> list[str]:
+    """Return the rule lines of rows that were extracted from the pairs."""
     sides = [list(number_words([pair[k] for pair in pairs])) for k in (0, 1)]
     return rule_lines(rows, row_shape(limits), spellings(sides[0]), spellings(sides[1])).decode().splitlines()
 
 
 def extracted(rows: np.ndarray, pairs: list[RandomPair], limits: ExtractionLimits) -> Extracted:
+    """Return the occurrences and masses of rows that were extracted from the pairs. Fails if a rule repeats."""
     shape = row_shape(limits)
-    found: Extracted = {}
+    counts: Extracted = {}
     for row, line in zip(rows, format_rules(rows, pairs, limits), strict=True):
         source, target, _ = line.split(" ||| ")
         rule = Rule(notation.parse_side(source), notation.parse_side(target))
-        assert rule not in found
-        found[rule] = (int(row[shape.occurrences]), int(row[shape.mass]) / MASS_UNIT)
-    return found
+        assert rule not in counts
+        counts[rule] = (int(row[shape.occurrences]), int(row[shape.mass]) / MASS_UNIT)
+    return counts

@@ -13,7 +13,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.storage.store import open_store
 from hierogram.tools.lab import bench
 from hierogram.tools.lab.measures import results
-from hierogram.tools.lab.measures.exporting import generate
+from hierogram.tools.lab.measures.exporting import create_large_store
 from hierogram.tools.lab.measures.results import Corpus, Figures, Measure
 from hierogram.tools.lab.measures.stores import measure_ingest
 
@@ -95,7 +95,7 @@ def test_exports_are_measured_with_and_without_lexical_weights(measured: Measure
 
 def test_a_generated_store_contains_only_the_first_pairs(bitext: list[str], tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/rules.db"
-    sizes = generate(url, Corpus(*bitext, pairs=20, rules=50))
+    sizes = create_large_store(url, Corpus(*bitext, pairs=20, rules=50))
     assert sizes == {"pairs": 20, "rules": 50}
     with open_store(url) as store:
         assert store.count_pairs() == 20

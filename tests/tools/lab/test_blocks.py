@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.tools.lab.programs import run_lab
 
-from hierogram.tools.lab.measures.blocks import BlockDifference, ChainMeans, distance, summary
+from hierogram.tools.lab.measures.blocks import BlockDifference, ChainMeans, summary, total_variation
 
 
 @pytest.mark.slow
@@ -27,21 +27,21 @@ def test_the_comparison_draws_a_figure_and_writes_a_table(tmp_path: Path) -> Non
     with (tmp_path / "blocks.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["pairs"], row["corpora"]) for row in rows] == [("3", "3"), ("6", "1")]
-    assert all(0 <= float(row[name]) <= 1 for row in rows for name in ("distance", "same_scheme"))
+    assert all(0 <= float(row[name]) <= 1 for row in rows for name in ("distance", "distance_within_scheme"))
 
 
-def test_distance_is_half_the_sum_of_absolute_differences_of_shares() -> None:
+def test_total_variation_is_half_the_sum_of_absolute_differences_of_shares() -> None:
     one = ChainMeans(0.0, np.array([1, 5], np.uint64), np.array([0.25, 0.75]))
     other = ChainMeans(0.0, np.array([2, 5], np.uint64), np.array([0.5, 0.5]))
-    assert distance(one, one) == 0
-    assert distance(one, other) == pytest.approx(0.5)
+    assert total_variation(one, one) == 0
+    assert total_variation(one, other) == pytest.approx(0.5)
 
 
 def test_the_summary_has_means_and_their_errors() -> None:
-    found = [BlockDifference(10, 1.0, 0.2, 0.1), BlockDifference(10, 3.0, 0.4, 0.1), BlockDifference(20, 9.0, 0.9, 0.9)]
-    figures = summary(found, 10)
+    of_ten_pairs = [BlockDifference(10, 1.0, 0.2, 0.1), BlockDifference(10, 3.0, 0.4, 0.1)]
+    figures = summary([*of_ten_pairs, BlockDifference(20, 9.0, 0.9, 0.9)], 10)
     assert figures["corpora"] == 2
-    assert figures["excess"] == 2.0
-    assert figures["excess_error"] == pytest.approx(1.0)
+    assert figures["gain"] == 2.0
+    assert figures["gain_error"] == pytest.approx(1.0)
     assert figures["distance"] == pytest.approx(0.3)
-    assert figures["same_scheme_error"] == pytest.approx(0.0)
+    assert figures["distance_within_scheme_error"] == pytest.approx(0.0)

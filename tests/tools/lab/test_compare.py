@@ -42,15 +42,15 @@ def shares(rules: Iterable[notation.Rule], sentences: list[str]) -> list[float]:
     """Return for n = 1 to 4 the share of the sentences' n-grams that occur in a source side without gaps."""
     sides = [" ".join("\n" if isinstance(s, int) else s for s in rule.source) for rule in rules]
     runs = [f" {run.strip()} " for side in sides for run in side.split("\n")]
-    found = []
+    covered_shares = []
     for n in range(1, 5):
         grams = [
             " ".join(words[k : k + n])
             for words in (sentence.split() for sentence in sentences)
             for k in range(len(words) - n + 1)
         ]
-        found.append(sum(any(f" {gram} " in run for run in runs) for gram in grams) / len(grams))
-    return found
+        covered_shares.append(sum(any(f" {gram} " in run for run in runs) for gram in grams) / len(grams))
+    return covered_shares
 
 
 @pytest.mark.slow
@@ -87,15 +87,13 @@ def test_counts_and_coverage_of_the_comparison_equal_slow_counting(
         "translation grammar, Hiero's constraints": [*(rule for rule in translating if rule in admitted), *composed],
     }
     assert [row.name for row in compared.grammars] == list(expected)
-    whole = sum(by_scope(expected["Hiero"], max_scope))
+    hiero_rules = sum(by_scope(expected["Hiero"], max_scope))
     for row in compared.grammars:
         rules = expected[row.name]
         assert row.rules_by_scope == by_scope(rules, max_scope), row.name
         assert row.rules == sum(row.rules_by_scope)
-        assert row.omitted == len(rules) - row.rules
-        assert row.ratio == row.rules / whole
+        assert row.ratio == row.rules / hiero_rules
         assert row.covered == pytest.approx(shares([r for r in rules if r.scope <= max_scope], HELD_OUT)), row.name
-        assert row.bytes > 100
     assert len({row.rules for row in compared.grammars}) > 3
     assert (compared.pairs, compared.held_out) == (len(LINES), len(HELD_OUT))
     assert compared.source_words == sum(len(line.split(" ||| ")[0].split()) for line in LINES)
@@ -156,9 +154,9 @@ def test_the_command_learns_a_bitext_with_held_out_pairs(run: Compare, tmp_path:
     assert (table["pairs"], table["held_out"]) == (len(LINES) * 3 - len(LINES) * 3 // 10, len(LINES) * 3 // 10)
     assert table["grammars"][0]["covered"][0] > 0
     lines = [line.split("\t") for line in run("--store", str(kept))[0].splitlines()]
-    assert lines[0] == ["grammar", "scope 0", "scope 1", "scope 2", "rules", "ratio to Hiero", "compressed bytes"]
-    again = [(line[0], int(line[4].replace(",", ""))) for line in lines[1:9]]
-    assert again == [(row["name"], row["rules"]) for row in table["grammars"]]
+    assert lines[0] == ["grammar", "scope 0", "scope 1", "scope 2", "rules", "ratio to Hiero"]
+    repeated = [(line[0], int(line[4].replace(",", ""))) for line in lines[1:9]]
+    assert repeated == [(row["name"], row["rules"]) for row in table["grammars"]]
 
 
 def test_the_command_refuses_contradictory_options(run: Compare, tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from tests.tools.lab.programs import run_lab
 
-from hierogram.tools.lab.measures.growth import joined_pairs
+from hierogram.tools.lab.measures.growth import shuffled_pairs
 
 
 def test_joined_pairs_have_the_links_of_both() -> None:
-    pairs = list(joined_pairs([("a b", "x", "0-0 1-0"), ("c", "y z", "0-1")]))
+    pairs = list(shuffled_pairs([("a b", "x", "0-0 1-0"), ("c", "y z", "0-1")]))
     assert len(pairs) == 12
     assert {("a b", "x", "0-0 1-0"), ("c", "y z", "0-1")} < set(pairs)
     joined = {("a b c", "x y z", "0-0 1-0 2-2"), ("c a b", "y z x", "0-1 1-2 2-2")}

@@ -21,12 +21,12 @@ from hierogram.tools.lab.comparison.extraction import (
 LIMITS = [ExtractionLimits(), ExtractionLimits(4, 3), ExtractionLimits(5, 4)]
 
 
-def assert_as_defined(found: Extracted, pairs: list[RandomPair], limits: ExtractionLimits) -> None:
+def assert_as_defined(counts: Extracted, pairs: list[RandomPair], limits: ExtractionLimits) -> None:
     occurrences, masses = reference.extract(pairs, limits.phrase_words, limits.source_symbols)
-    assert {rule: number for rule, (number, _) in found.items()} == occurrences
-    for rule, (_, mass) in found.items():
+    assert {rule: number for rule, (number, _) in counts.items()} == occurrences
+    for rule, (_, mass) in counts.items():
         assert mass == pytest.approx(float(masses[rule]), abs=1e-6)
-    assert sum(masses.values()) == pytest.approx(sum(mass for _, mass in found.values()), rel=1e-6)
+    assert sum(masses.values()) == pytest.approx(sum(mass for _, mass in counts.values()), rel=1e-6)
 
 
 @pytest.mark.slow
@@ -43,10 +43,10 @@ def test_small_buffers_make_many_runs_and_the_same_grammar() -> None:
     limits = ExtractionLimits()
     whole = extract_runs(pairs, limits, 1 << 15)
     assert len(whole) == 1
-    for capacity, most in ((150, 7), (400, 1)):
+    for capacity, rules_per_block in ((150, 7), (400, 1)):
         runs = extract_runs(pairs, limits, capacity)
         assert len(runs) > 5
-        np.testing.assert_array_equal(merged(runs, limits, most), whole[0])
+        np.testing.assert_array_equal(merged(runs, limits, rules_per_block), whole[0])
 
 
 def test_a_phrase_with_more_rules_than_a_buffer_is_refused() -> None:
@@ -72,14 +72,14 @@ def test_scopes_and_word_counts_match_the_rules() -> None:
     limits = ExtractionLimits()
     rows = merged(extract_runs(pairs, limits, 1 << 15), limits)
     sides, scopes, words = read_sources(rows, row_shape(limits))
-    seen = set()
+    found_scopes = set()
     for k, line in enumerate(format_rules(rows, pairs, limits)):
         rule = notation.Rule.parse(line.rsplit(" ||| ", 1)[0])
         assert (scopes[k], words[k]) == (rule.scope, rule.source_terminals)
         numbers = sides.symbols[sides.starts[k] : sides.starts[k + 1]]
         assert [-n if n < 0 else None for n in numbers] == [s if isinstance(s, int) else None for s in rule.source]
-        seen.add(rule.scope)
-    assert seen == {0, 1, 2}
+        found_scopes.add(rule.scope)
+    assert found_scopes == {0, 1, 2}
 
 
 def test_rows_are_sorted_by_symbols() -> None:

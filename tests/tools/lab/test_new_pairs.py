@@ -17,7 +17,7 @@ def test_the_command_prints_times_to_translation_and_leaves_the_store_unchanged(
     create_learned_store(url, write_corpus(tmp_path))
     with open_store(url) as store:
         before = store.position()
-    output = run_lab("measures.new_pairs", tmp_path / "store.db", "--pairs", "2", "--rest", "0")
+    output = run_lab("measures.new_pairs", tmp_path / "store.db", "--pairs", "2", "--pause", "0")
     assert re.fullmatch(
         r"pair 1: translated after [\d.]+ s\npair 2: translated after [\d.]+ s\nmedian [\d.]+ s, maximum [\d.]+ s\n",
         output,
@@ -29,11 +29,11 @@ def test_the_command_prints_times_to_translation_and_leaves_the_store_unchanged(
 def test_waiting_for_a_translation_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     paths: list[str] = []
 
-    def ask(_url: str, place: str, _body: object) -> dict[str, object]:
-        paths.append(place)
+    def post(_url: str, path: str, _body: object) -> dict[str, object]:
+        paths.append(path)
         return {"sentences": [{"translation": "the house"}]}
 
-    monkeypatch.setattr(new_pairs, "post", ask)
+    monkeypatch.setattr(new_pairs, "post", post)
     monkeypatch.setattr(new_pairs, "_TIMEOUT_SECONDS", 0.3)
     with pytest.raises(TimeoutError, match="zut was not translated"):
         new_pairs.seconds_to_translation("http://nowhere", ("la", "the"), ("zut", "darn"))

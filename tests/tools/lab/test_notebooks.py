@@ -16,8 +16,8 @@ MAX_BYTES = 60_000
 
 def stored_outputs(notebook: dict[str, Any]) -> list[Any]:
     """Return the outputs of all cells, without temporary folders."""
-    found = [cell.get("outputs") for cell in notebook["cells"]]
-    return json.loads(re.sub(r"sqlite:[^ \"&<]*/", "sqlite:///", json.dumps(found)))
+    outputs = [cell.get("outputs") for cell in notebook["cells"]]
+    return json.loads(re.sub(r"sqlite:[^ \"&<]*/", "sqlite:///", json.dumps(outputs)))
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ def test_the_time_to_reach_a_likelihood_is_measured() -> None:
 
 
 def test_the_table_compares_schedules_with_the_paper_s_schedule() -> None:
-    found = table(
+    lines = table(
         [
             *points(PAPER, 1, [-9, -8, -7, -4, -4, -4, -4, -4]),
             *points("other", 1, [-9, -3, -8, -2, -2, -2, -1, -3]),
@@ -85,8 +85,8 @@ def test_the_table_compares_schedules_with_the_paper_s_schedule() -> None:
         ],
         {"other": 2},
     ).splitlines()
-    assert found[2] == f"| {PAPER} | 3 | 6.0 | 43% | 1 of 1 | -4 | 0 |"
-    assert found[3] == "| other | 3 | 6.0 | 43% | 2 of 2 | -4 | 2 |"
+    assert lines[2] == f"| {PAPER} | 3 | 6.0 | 43% | 1 of 1 | -4 | 0 |"
+    assert lines[3] == "| other | 3 | 6.0 | 43% | 2 of 2 | -4 | 2 |"
 
 
 def test_the_report_has_means_and_deviations() -> None:

@@ -4,24 +4,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
+from tests.tools.lab.programs import run_lab
 
-from hierogram.tools.lab.papers import planted_noise
 from hierogram.tools.lab.papers.planted_noise import (
     COPIED,
     CUT,
     JUNK,
-    KINDS,
-    MOST_KINDS,
+    MOST_NOISES,
     NEGATED,
+    NOISES,
     NUMBERS,
     OTHER,
     REPLACED,
     SHIFTED,
     SWAPPED,
+    add_noise,
     area,
-    plant,
 )
 
 
@@ -39,25 +37,25 @@ def test_pairs_are_corrupted_in_each_way() -> None:
     source = [[f"s{k}", f"{k}"] for k in range(120)]
     target = [[f"t{k}-{j}" for j in range(1 + k % 9)] + ["is", f"{k}"] for k in range(120)]
     other = [["o1"], ["o2", "o3"]]
-    planted = plant(source, target, other, 5, 1)
-    assert np.bincount(planted.kind[planted.kind >= 0]).tolist() == [5] * len(KINDS)
-    of = {way: np.flatnonzero(planted.kind == place).tolist() for place, way in enumerate(KINDS)}
+    noisy = add_noise(source, target, other, 5, 1)
+    assert np.bincount(noisy.noise[noisy.noise >= 0]).tolist() == [5] * len(NOISES)
+    pairs = {noise: np.flatnonzero(noisy.noise == index).tolist() for index, noise in enumerate(NOISES)}
     for k in range(120):
-        changed = planted.source[k] != source[k], planted.target[k] != target[k]
-        assert changed == (planted.kind[k] == KINDS.index(SWAPPED), planted.kind[k] >= 0)
-    assert all(planted.target[k] in other for k in of[OTHER])
-    assert sorted(str(planted.target[k]) for k in of[SHIFTED]) == sorted(str(target[k]) for k in of[SHIFTED])
-    for k in of[CUT]:
-        assert planted.target[k] == target[k][: len(target[k]) // 3]
-    assert all((planted.source[k], planted.target[k]) == (target[k], source[k]) for k in of[SWAPPED])
-    assert all(planted.target[k] == source[k] for k in of[COPIED])
-    assert all(len(planted.target[k]) == len(target[k]) for k in of[JUNK])
-    for k in of[NUMBERS]:
-        assert [len(word) for word in planted.target[k]] == [len(word) for word in target[k]]
-        assert planted.target[k][-1] != target[k][-1]
-    assert all(planted.target[k] == [*target[k][:-1], "not", target[k][-1]] for k in of[NEGATED])
-    for k in of[REPLACED]:
-        different = sum(a != b for a, b in zip(planted.target[k], target[k], strict=True))
+        changed = noisy.source[k] != source[k], noisy.target[k] != target[k]
+        assert changed == (noisy.noise[k] == NOISES.index(SWAPPED), noisy.noise[k] >= 0)
+    assert all(noisy.target[k] in other for k in pairs[OTHER])
+    assert sorted(str(noisy.target[k]) for k in pairs[SHIFTED]) == sorted(str(target[k]) for k in pairs[SHIFTED])
+    for k in pairs[CUT]:
+        assert noisy.target[k] == target[k][: len(target[k]) // 3]
+    assert all((noisy.source[k], noisy.target[k]) == (target[k], source[k]) for k in pairs[SWAPPED])
+    assert all(noisy.target[k] == source[k] for k in pairs[COPIED])
+    assert all(len(noisy.target[k]) == len(target[k]) for k in pairs[JUNK])
+    for k in pairs[NUMBERS]:
+        assert [len(word) for word in noisy.target[k]] == [len(word) for word in target[k]]
+        assert noisy.target[k][-1] != target[k][-1]
+    assert all(noisy.target[k] == [*target[k][:-1], "not", target[k][-1]] for k in pairs[NEGATED])
+    for k in pairs[REPLACED]:
+        different = sum(a != b for a, b in zip(noisy.target[k], target[k], strict=True))
         assert different == max(1, round(len(target[k]) / 5))
 
 
@@ -67,16 +65,13 @@ def test_the_command_prints_areas_under_the_curve(tmp_path: Path) -> None:
     for name, mark in (("source", "f"), ("target", "e")):
         (tmp_path / name).write_text("".join(" ".join(mark + word for word in line) + "\n" for line in lines))
     arguments = [str(tmp_path / "source"), str(tmp_path / "target"), "--pairs", "160", "--each", "8"]
-    app = typer.Typer()
-    app.command()(planted_noise.main)
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
-    rows = [line.split("\t") for line in result.stdout.splitlines() if "\t" in line]
+    output = run_lab("papers.planted_noise", *arguments)
+    rows = [line.split("\t") for line in output.splitlines() if "\t" in line]
     assert rows[0][0] == "ROC area by corruption"
-    assert [row[0] for row in rows[1:]] == [JUNK, CUT, SHIFTED, SWAPPED, COPIED, NUMBERS, REPLACED, MOST_KINDS]
+    assert [row[0] for row in rows[1:]] == [JUNK, CUT, SHIFTED, SWAPPED, COPIED, NUMBERS, REPLACED, MOST_NOISES]
     for row in rows[1:]:
         assert all(0 <= float(value) <= 1 for value in row[1:])
     areas = {row[0]: dict(zip(rows[0][1:], map(float, row[1:]), strict=True)) for row in rows[1:]}
     # Each source word has one translation, so a pair with the target of another pair has little evidence.
     assert areas[SHIFTED]["evidence"] > 0.9
-    assert areas[MOST_KINDS]["doubt"] > 0.8
+    assert areas[MOST_NOISES]["doubt"] > 0.8

@@ -30,7 +30,7 @@ def renumber(source: Side, target: Side) -> Rule | None:
 def best_of_two(rule: Rule, logs: dict[Rule, float]) -> float:
     """Return ln p of the best composition of the rule from two rules, by brute force, or `MIN_LOG_PROBABILITY`."""
     source, target = rule.source, rule.target
-    found = [MIN_LOG_PROBABILITY]
+    log_probabilities = [MIN_LOG_PROBABILITY]
     for i in range(len(source)):
         for j in range(i + 1, len(source) + 1):
             for first in range(len(target)):
@@ -40,12 +40,12 @@ def best_of_two(rule: Rule, logs: dict[Rule, float]) -> float:
                         continue
                     outer = renumber((*source[:i], 9, *source[j:]), (*target[:first], 9, *target[last:]))
                     if outer in logs and 0 < j - i < len(source):
-                        found.append(logs[inner] + logs[outer])
+                        log_probabilities.append(logs[inner] + logs[outer])
                     if i == first == 0 and j < len(source) and last < len(target):
                         rest = renumber(source[j:], target[last:])
                         if rest in logs:
-                            found.append(logs[inner] + logs[rest])
-    return max(found)
+                            log_probabilities.append(logs[inner] + logs[rest])
+    return max(log_probabilities)
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from hierogram.tools.lab.raw_text import app, round_trip
+from hierogram.tools.lab.raw_text import app
 
 
 def test_a_folder_of_texts_gives_a_table_by_script(tmp_path: Path) -> None:
@@ -15,14 +15,8 @@ def test_a_folder_of_texts_gives_a_table_by_script(tmp_path: Path) -> None:
     ran = CliRunner().invoke(app, ["round-trips", str(tmp_path)])
     assert ran.exit_code == 0, ran.output
     assert ran.output.splitlines()[2:] == [
-        "| Arabic | 1 | 60 | 0.0 % | 0.0 % (saraiki) | 100.0 % | 100.0 % (saraiki) | 0 |",
-        "| Ethiopic | 1 | 2 | 50.0 % | 50.0 % (am) | 0.0 % | 0.0 % (am) | 0 |",
-        "| Latin | 1 | 1 | 100.0 % | 100.0 % (und) | 0.0 % | 0.0 % (und) | 0 |",
-        "| all | 3 | 63 | 50.0 % | 0.0 % (saraiki) | 33.3 % | 0.0 % (am) | 0 |",
+        "| Arabic | 1 | 60 | 0.0 % | 0.0 % (saraiki) | 100.0 % | 100.0 % (saraiki) |",
+        "| Ethiopic | 1 | 2 | 50.0 % | 50.0 % (am) | 0.0 % | 0.0 % (am) |",
+        "| Latin | 1 | 1 | 100.0 % | 100.0 % (und) | 0.0 % | 0.0 % (und) |",
+        "| all | 3 | 63 | 50.0 % | 0.0 % (saraiki) | 33.3 % | 0.0 % (am) |",
     ]
-
-
-def test_words_split_at_apostrophes_are_not_counted_as_errors(tmp_path: Path) -> None:
-    path = tmp_path / "text.txt"
-    path.write_text("l'eau\n")
-    assert round_trip(path, "fr").split_words == round_trip(path, "und").split_words == 0

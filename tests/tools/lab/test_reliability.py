@@ -1,4 +1,4 @@
-"""Calibration of decoded links, by sure and by possible manual links."""
+"""Calibration of decoded links, against manual links."""
 
 from contextlib import chdir
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from tests.tools.lab.programs import run_lab
 
 from hierogram.tools.alignment_scores import GoldLinks
-from hierogram.tools.lab.reliability import Bin, calibration_error, judge, make_bins
+from hierogram.tools.lab.reliability import Bin, judge, make_bins
 
 GOLD = [
     GoldLinks(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)})),
@@ -18,19 +18,14 @@ GOLD = [
 
 def test_only_decoded_links_of_pairs_with_manual_links_are_judged() -> None:
     aligned = [[(0, 0, 0.95), (1, 1, 0.65)], [(0, 1, 0.61)], [(0, 0, 0.99)]]
-    found = judge(aligned, GOLD)
-    assert found.probabilities.tolist() == [0.95, 0.65, 0.61]
-    assert found.sure.tolist() == [True, False, False]
-    assert found.possible.tolist() == [True, True, False]
-    bins = make_bins(found.probabilities, found.possible)
-    assert bins == [Bin(2, pytest.approx(0.63), 0.5), Bin(1, 0.95, 1.0)]
-    assert calibration_error(bins) == pytest.approx((2 * 0.13 + 0.05) / 3)
-    assert calibration_error(make_bins(found.probabilities, found.sure)) == pytest.approx((2 * 0.63 + 0.05) / 3)
+    probabilities, is_correct = judge(aligned, GOLD)
+    assert probabilities.tolist() == [0.95, 0.65, 0.61]
+    assert is_correct.tolist() == [True, True, False]
+    assert make_bins(probabilities, is_correct) == [Bin(2, pytest.approx(0.63), 0.5), Bin(1, 0.95, 1.0)]
 
 
 def test_a_probability_of_one_is_in_the_last_bin() -> None:
     assert make_bins(np.array([1.0, 0.9]), np.array([True, False])) == [Bin(2, 0.95, 0.5)]
-    assert calibration_error([]) == 0
 
 
 @pytest.mark.slow
@@ -43,5 +38,5 @@ def test_the_reliability_command_prints_a_table_for_a_corpus(tmp_path: Path) -> 
     with chdir(tmp_path):
         output_lines = run_lab("reliability", "gold-fr-en").splitlines()
     assert output_lines[0].startswith("gold-fr-en: ")
-    assert output_lines[1] == "| links | mean probability | share sure or possible | share sure |"
+    assert output_lines[1] == "| links | mean probability | share of correct links |"
     assert len(output_lines) > 3

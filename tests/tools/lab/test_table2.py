@@ -18,7 +18,7 @@ from hierogram.samplers.grammar.rules import parse_side
 from hierogram.storage.store import open_store
 from hierogram.tools.lab.comparison.heuristic_export import export_heuristic
 from hierogram.tools.lab.papers.table2 import SYSTEMS, SystemRow, draw
-from hierogram.tools.lab.papers.translations import PAIRS, ensure_store, split
+from hierogram.tools.lab.papers.translations import ensure_store, split_bitext
 from hierogram.tools.translation.rule_files import read_rule_file
 
 
@@ -72,16 +72,16 @@ def test_splits_share_no_source_sentence_and_are_refused_if_too_large(tmp_path: 
     for name, lines in (("s", [*source, long, "only"]), ("t", [*target, "w", long])):
         (tmp_path / name).write_text("".join(line + "\n" for line in lines))
     files = [str(tmp_path / "s"), str(tmp_path / "t")]
-    parts = split(files, tmp_path, tuning=5, test=6, references=3)
+    parts = split_bitext(files, tmp_path, tuning=5, test=6, references=3)
     assert (len(parts.tuning.sources), len(parts.test.sources)) == (5, 6)
     assert all(len(own) == 3 for own in parts.test.references)
     left = Path(parts.files[0]).read_text().splitlines()
     assert not {*left} & {*parts.tuning.sources, *parts.test.sources}
     assert not {*parts.tuning.sources} & {*parts.test.sources}
     assert len(left) == parts.pairs == 92 - 3 * 11
-    assert parts.test.columns()[2][0] == parts.test.references[0][2]
+    assert parts.test.reference_columns()[2][0] == parts.test.references[0][2]
     with pytest.raises(InputError, match="can be held out"):
-        split(files, tmp_path, tuning=5, test=31, references=3)
+        split_bitext(files, tmp_path, tuning=5, test=31, references=3)
 
 
 def test_heuristic_grammars_are_exported_with_their_counts(tmp_path: Path) -> None:
@@ -99,18 +99,17 @@ def test_heuristic_grammars_are_exported_with_their_counts(tmp_path: Path) -> No
         fewer, _ = export_heuristic(store, tmp_path / "fewer.jsonl", options, singletons=False)
     assert made == len(wanted) == sum(by_scope) > fewer > 0
     mass: dict[str, float] = defaultdict(float)
-    found = [json.loads(line) for line in (tmp_path / "hiero.jsonl").read_text().splitlines()]
-    by_sides = {(parse_side(rule["source"]), parse_side(rule["target"])): rule for rule in found}
+    exported = [json.loads(line) for line in (tmp_path / "hiero.jsonl").read_text().splitlines()]
+    by_sides = {(parse_side(rule["source"]), parse_side(rule["target"])): rule for rule in exported}
     assert set(by_sides) == {(rule.source, rule.target) for rule in occurrences}
     for rule, expected in wanted.items():
         assert by_sides[rule.source, rule.target]["count"] == pytest.approx(float(expected), abs=1e-4)
         mass[by_sides[rule.source, rule.target]["source"]] += float(expected)
-    for rule in found:
+    for rule in exported:
         assert rule["p_target_given_source"] == pytest.approx(rule["count"] / mass[rule["source"]], abs=1e-3)
         assert 0 < rule["lex_target_given_source"] <= 1
-    [whole] = [rule for rule in found if (rule["source"], rule["target"]) == ("la maison", "the house")]
+    [whole] = [rule for rule in exported if (rule["source"], rule["target"]) == ("la maison", "the house")]
     assert whole["alignment"] == "0-0 1-1"
     with progress("read", "rules") as shown:
-        assert len(read_rule_file(tmp_path / "hiero.jsonl", shown)[0].columns.features) == len(found)
+        assert len(read_rule_file(tmp_path / "hiero.jsonl", shown)[0].columns.features) == len(exported)
     assert ensure_store(tmp_path, "start", [], 1) == url
-    assert PAIRS not in {system.store for system in SYSTEMS if not system.heuristic}

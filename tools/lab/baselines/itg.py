@@ -42,7 +42,7 @@ MAX_CHART = 1 << 25
 
 
 class FullChart(NamedTuple):
-    """Scratch memory of the exhaustive sampler, with scaled weights and the factor of each word."""
+    """Scratch memory of the exhaustive sampler. `scale` has the factors of `_normalize_emissions`."""
 
     weights: RuleWeights
     chart: NDArray[np.float64]
@@ -63,7 +63,7 @@ def _copy_emissions(weights, to, n, m):
 
 @njit
 def _normalize_emissions(weights, scale):
-    """Scale emissions of words and word pairs to at most 1. Writes the factors to `scale` float64[n + m]."""
+    """Scale emissions to at most 1, and write the factor of each word to `scale` float64[n + m]."""
     n, m = weights.size[0], weights.size[1]
     for i in range(n):
         best = weights.source_nulls[i] * weights.source_nulls[i]
@@ -113,6 +113,7 @@ class LocalKernel(ItgKernel):
     """Sampler of one batch by local moves [BC10 §3]. Counts the moves as proposals."""
 
     full: FullChart | None = None
+    """Scratch memory of `ExhaustiveKernel`, or None for local moves."""
 
     def sweep_pairs(self, pairs: tuple[int, int], state: ItgState, plan: ItgPlan, key: np.uint64) -> int:
         """Resample a range of pairs. Returns the end of the range."""

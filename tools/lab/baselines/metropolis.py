@@ -47,7 +47,7 @@ def _propose(random, pair, work):
 
 @njit_inline
 def _rules_of_tree(rules, context):
-    """Write the rules of the current tree, and read counts. Returns (number of rules, density factor)."""
+    """Write the current tree's rules and read their counts. Returns (number of rules, density factor)."""
     root = len(context.pair.node) - 1
     top = rule_at(root, context)
     list_below(root, context)

@@ -1,4 +1,4 @@
-"""Conversion of stored pairs to bitexts of word numbers."""
+"""Bitexts of word numbers, converted from stored pairs."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -26,7 +26,7 @@ class Numbering(dict[str, int]):
     def __missing__(self, word: str) -> int:
         return self.setdefault(word, len(self))
 
-    def flat(self, texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def number_words(self, texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the word numbers of n texts, and int64[n+1]: the start of each text, and the end."""
         split = [text.split(" ") if text else [] for text in texts]
         starts = np.cumsum([0, *map(len, split)], dtype=np.int64)
@@ -44,11 +44,11 @@ class SymbolNumbering(Numbering):
 
 
 def to_bitext(rows: Sequence[PairRow], source: Numbering, target: Numbering) -> Bitext:
-    """Return the bitext of stored pairs."""
+    """Return the bitext of stored pairs with alignments. Adds unknown words to the numberings."""
     link_source, link_target, link_offset = parse_alignments([row.alignment for row in rows])
     return Bitext(
-        *source.flat(row.source for row in rows),
-        *target.flat(row.target for row in rows),
+        *source.number_words(row.source for row in rows),
+        *target.number_words(row.target for row in rows),
         link_source,
         link_target,
         link_offset,

@@ -16,23 +16,23 @@ from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.daemon.text.pipeline import Languages
 from hierogram.daemon.text.validation import LineColumns
 from hierogram.samplers.grammar.kinds import LINKS, find_grammar_kind
-from hierogram.samplers.grammar.numbers import ONE_USE
 from hierogram.samplers.grammar.rules import HIERO_MAX_NONTERMINALS, HIERO_MAX_SOURCE_SYMBOLS
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.records.grammar import CountKind
 from hierogram.storage.records.pairs import UNALIGNED, WAITING
 from hierogram.storage.store import Store
 from hierogram.tools.lab.comparison.bitexts import Bitexts, Numbering, SymbolNumbering
-from hierogram.tools.lab.comparison.extraction import HeuristicGrammar, read_sources, rule_lines
-from hierogram.tools.lab.comparison.measuring import GrammarFigures, Measure, TextNgrams, count_ngrams
+from hierogram.tools.lab.comparison.extraction import HeuristicGrammar, read_sources
+from hierogram.tools.lab.comparison.measuring import GrammarFigures, GrammarMeasure, TextNgrams, count_ngrams
 
 
-def sentence(line: bytes) -> str:
+def decode_tokens(line: bytes) -> str:
     """Return a line's tokens joined by single spaces. Invalid bytes become U+FFFD, which no rule covers."""
     return " ".join(token for token in line.decode(errors="replace").replace("\t", " ").split(" ") if token)
 
 
 _COLUMNS = ("line_numbers", "sources", "targets", "alignments", "external_ids", "lines")
+"""Fields of `LineColumns` with one value for each line."""
 
 
 class HeldOutInput(PairFiles):
@@ -48,7 +48,7 @@ class HeldOutInput(PairFiles):
         for fields in super().line_chunks(languages):
             training_lines = [k for k, number in enumerate(fields.line_numbers) if number % self._every]
             omitted = set(range(len(fields.line_numbers))).difference(training_lines)
-            self.held_out += [text for k in sorted(omitted) if (text := sentence(fields.sources[k]))]
+            self.held_out += [text for k in sorted(omitted) if (text := decode_tokens(fields.sources[k]))]
             columns = {name: getattr(fields, name) for name in _COLUMNS}
             columns = {name: column and [column[k] for k in training_lines] for name, column in columns.items()}
             yield replace(fields, **columns)
@@ -72,7 +72,7 @@ Report = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Figures of grammars, Hiero's grammar first, with numbers of pairs, words and held-out sentences."""
+    """Figures of grammars, Hiero's first, with the numbers of pairs, words and held-out sentences."""
 
     pairs: int
     source_words: int
@@ -90,7 +90,10 @@ def compare(
     threads: int = 2,
     report: Report = lambda _work, _done, _total: None,
 ) -> Comparison:
-    """Compare a store's sampled grammars with heuristic grammars of its pairs. Raises `DaemonError`."""
+    """Compare a store's sampled grammars with heuristic grammars of its pairs. Raises `DaemonError`.
+
+    `held_out` are tokenized source sentences. Only pairs with derivations and rules up to `max_scope` count.
+    """
     grammar_kind = find_grammar_kind(store.settings().grammar)
     if LINKS not in grammar_kind.capabilities:
         raise UsageError(f"{store.url}: {grammar_kind.cannot('be compared: its rules have no heuristic grammar')}")
@@ -103,11 +106,11 @@ def compare(
             raise UsageError(f"{store.url}: no pair has a derivation yet: run `hierogram --store {store.url} learn`")
         source, target = (Numbering(sorted(dict(snapshot.word_counts(side)))) for side in ("source", "target"))
         sides = SymbolNumbering(source)
-        ngrams = count_ngrams(*source.flat(held_out), MAX_NGRAM_LENGTH) if held_out else None
+        ngrams = count_ngrams(*source.number_words(held_out), MAX_NGRAM_LENGTH) if held_out else None
         bitexts = Bitexts(snapshot, source, target)
         with HeuristicGrammar(threads=threads) as grammar:
             grammar.add(bitexts, lambda done: report("extract", done, total))
-            heuristic = _measure_heuristic(grammar, source, target, max_scope, ngrams, report)
+            heuristic = _measure_heuristic(grammar, max_scope, ngrams, report)
         hiero = heuristic[0].figures()
         rows = [hiero, *(measure.figures(hiero.rules) for measure in heuristic[1:])]
         for name, count_kind in _SAMPLED:
@@ -117,22 +120,16 @@ def compare(
 
 
 def _measure_heuristic(
-    grammar: HeuristicGrammar,
-    source: Numbering,
-    target: Numbering,
-    max_scope: int,
-    ngrams: TextNgrams | None,
-    report: Report,
-) -> list[Measure]:
+    grammar: HeuristicGrammar, max_scope: int, ngrams: TextNgrams | None, report: Report
+) -> list[GrammarMeasure]:
     """Measure Hiero's grammar, with and without singletons of more than one source word [CFGŠ14 §5.4.1]."""
     shape = grammar.shape
-    measures = [Measure(name, max_scope, ngrams) for name in ("Hiero", "no singletons")]
+    measures = [GrammarMeasure(name, max_scope, ngrams) for name in ("Hiero", "no singletons")]
     done = 0
     for block in grammar.blocks():
         _, _, words = read_sources(block, shape)
-        for measure, rows in zip(
-            measures, (block, block[(block[:, shape.occurrences] > 1) | (words <= 1)]), strict=True
-        ):
+        not_singletons = block[(block[:, shape.occurrences] > 1) | (words <= 1)]
+        for measure, rows in zip(measures, (block, not_singletons), strict=True):
             _, scopes, _ = read_sources(rows, shape)
             rows = rows[measure.count(scopes)]
             # Rules with the same source side are adjacent. Mark the n-grams of a source side only once.
@@ -140,7 +137,6 @@ def _measure_heuristic(
             is_new_source[1:] = (rows[1:, : shape.source_width] != rows[:-1, : shape.source_width]).any(axis=1)
             (symbols, starts), _, _ = read_sources(rows[is_new_source], shape)
             measure.cover(symbols, starts)
-            measure.write(rule_lines(rows, shape, source.spellings, target.spellings))
         done += len(block)
         report("heuristic rules", done, None)
     return measures
@@ -154,23 +150,18 @@ def _measure_sampled(
     max_scope: int,
     ngrams: TextNgrams | None,
     report: Report,
-) -> list[Measure]:
-    """Measure a sampled grammar, and its part that meets Hiero's constraints."""
-    measures = [Measure(name, max_scope, ngrams), Measure(f"{name}, Hiero's constraints", max_scope, ngrams)]
-    done, units_per_use = 0, 1 if count_kind is CountKind.CURRENT_SAMPLE else ONE_USE
+) -> list[GrammarMeasure]:
+    """Measure a sampled grammar, and its rules that meet Hiero's constraints."""
+    measures = [GrammarMeasure(grammar, max_scope, ngrams) for grammar in (name, f"{name}, Hiero's constraints")]
+    done = 0
     with tempfile.TemporaryDirectory(prefix="hierogram-") as folder, open_scratch(Path(folder)) as database:
         load_rules(database, snapshot, count_kind)
         if count_kind is CountKind.TRANSLATION:
             load_pair_uses(database, snapshot, None, count_kind, MIN_EXPECTED, linked=False)
-        for block in database.row_blocks(f"SELECT source, target, scope, uses, {ADMITTED} FROM rules ORDER BY 1, 2"):
-            for measure, chosen in zip(measures, (block, [rule for rule in block if rule[-1]]), strict=True):
-                within = measure.count(np.array([scope for _, _, scope, *_ in chosen], np.int32))
-                sampled = [chosen[k] for k in np.flatnonzero(within)]
-                measure.cover(*words.flat(dict.fromkeys(source for source, *_ in sampled)))
-                written = (
-                    f"{source} ||| {target} ||| {uses / units_per_use:.6g}\n" for source, target, _, uses, _ in sampled
-                )
-                measure.write("".join(written).encode())
+        for block in database.row_blocks(f"SELECT source, scope, {ADMITTED} FROM rules"):
+            for measure, rules in zip(measures, (block, [rule for rule in block if rule[-1]]), strict=True):
+                within = measure.count(np.array([scope for _, scope, _ in rules], np.int32))
+                measure.cover(*words.number_words({rules[k][0] for k in np.flatnonzero(within)}))
             done += len(block)
             report(f"rules of {name}", done, None)
     return measures

@@ -92,7 +92,7 @@ class RuleBuffer(NamedTuple):
 
 
 class SentencePair(NamedTuple):
-    """Word numbers of a sentence pair, one array per side."""
+    """Word numbers of a sentence pair, without `FIRST_WORD` added."""
 
     source: NDArray[np.int32]
     target: NDArray[np.int32]
@@ -131,7 +131,7 @@ def empty_buffer(buffer: RuleBuffer) -> None:
 
 
 def make_scratch(bitext: Bitext, limits: ExtractionLimits) -> ExtractionScratch:
-    """Return scratch memory for the longest pair of a bitext."""
+    """Return scratch memory that is large enough for every pair of a bitext."""
     source = int(np.diff(bitext.source_offset).max(initial=1))
     target = int(np.diff(bitext.target_offset).max(initial=1))
     max_phrases = limits.phrase_words * source
@@ -294,7 +294,7 @@ def _ends_at(buffer, slot, key):
 
 @njit
 def _add_rule(buffer, scratch, shape, sentences, phrase, first_hole, second_hole, mass):
-    """Add a rule to the buffer. The buffer must have room."""
+    """Add an occurrence of a rule, a phrase minus up to two holes. The buffer must have room."""
     packed = scratch.packed
     packed[:] = 0
     phrases = scratch.phrases
@@ -401,6 +401,7 @@ RULES_PER_BUFFER = 1 << 20
 RULES_PER_BLOCK = 1 << 16
 _SYMBOL = np.uint64(0xFFFFFFFF)
 _DECIMALS = 10_000
+"""Power of ten of the four decimals of a mass."""
 _MAX_NOTATION_BYTES = 16
 """Upper bound on the bytes of a nonterminal, a bar or a count."""
 
@@ -420,7 +421,7 @@ def merge_rows(rows: NDArray[np.uint64], shape: RowShape) -> NDArray[np.uint64]:
 def merge_runs(
     runs: Sequence[NDArray[np.uint64]], shape: RowShape, rules_per_block: int = RULES_PER_BLOCK
 ) -> Iterator[NDArray[np.uint64]]:
-    """Merge sorted runs, and yield blocks of distinct rules in the order of their symbols.
+    """Merge runs from `merge_rows`, and yield blocks of distinct rules in the order of their symbols.
 
     Rules that begin with the same two symbols are in the same block.
     """
@@ -434,7 +435,7 @@ def merge_runs(
 
 @njit_inline
 def symbol_at(row, first, position):
-    """Return symbol number `position` of the side that begins at column `first` of a row."""
+    """Return the symbol at a position, counted from 0, of the side that begins at column `first` of a row."""
     packed = row[first + (position >> 1)]
     return np.int64(packed & _SYMBOL) if position & 1 else np.int64(packed >> _HALF)
 
@@ -448,6 +449,7 @@ class SourceSides(NamedTuple):
 
 @njit
 def _read_sides(rows, source_width, symbols, starts, scopes, terminals):
+    """Fill the results of `read_sources`. Returns the number of symbols."""
     count = 0
     for k in range(len(rows)):
         starts[k] = count
@@ -484,7 +486,7 @@ def scope_and_words(symbols, start, end):
 
 
 def read_sources(rows: NDArray[np.uint64], shape: RowShape) -> tuple[SourceSides, NDArray[np.int32], NDArray[np.int32]]:
-    """Return the source sides of rows, their scopes int32[n] and their numbers of words int32[n]."""
+    """Return the source sides of n rules, their scopes int32[n], and numbers of source words int32[n]."""
     symbols = np.empty(2 * shape.source_width * len(rows), np.int32)
     starts = np.empty(len(rows) + 1, np.int64)
     scopes, terminals = np.empty((2, len(rows)), np.int32)
@@ -494,6 +496,7 @@ def read_sources(rows: NDArray[np.uint64], shape: RowShape) -> tuple[SourceSides
 
 @njit
 def _put_text(buffer, position, row, first, symbols, spelling):
+    """Write a side that begins at column `first`, and ` ||| `. Returns the position after it."""
     for index in range(symbols):
         symbol = symbol_at(row, first, index)
         if symbol == 0:
@@ -522,20 +525,20 @@ def _put_lines(rows, shape, source, target, buffer):
         position = _put_text(buffer, position, row, shape.source_width, symbols, target)
         # Format the mass by hand with up to four decimals, because compiled code cannot format floats.
         uses = np.int64(row[shape.mass]) // MASS_UNIT
-        rest = (np.int64(row[shape.mass]) % MASS_UNIT * _DECIMALS + MASS_UNIT // 2) // MASS_UNIT
-        if rest == _DECIMALS:
+        decimals = (np.int64(row[shape.mass]) % MASS_UNIT * _DECIMALS + MASS_UNIT // 2) // MASS_UNIT
+        if decimals == _DECIMALS:
             uses += 1
-            rest = 0
+            decimals = 0
         position = put_decimal(buffer, position, uses)
-        if rest > 0:
+        if decimals > 0:
             buffer[position] = 46
             position += 1
-            bound = _DECIMALS // 10
-            while rest > 0:
-                buffer[position] = 48 + rest // bound
+            unit = _DECIMALS // 10
+            while decimals > 0:
+                buffer[position] = 48 + decimals // unit
                 position += 1
-                rest %= bound
-                bound //= 10
+                decimals %= unit
+                unit //= 10
         buffer[position] = 10
         position += 1
     return position
@@ -549,9 +552,9 @@ def rule_lines(rows: NDArray[np.uint64], shape: RowShape, source: Blobs, target:
 
 
 class HeuristicGrammar:
-    """Rules of all added bitexts, in memory and in a temporary file, which the context manager deletes.
+    """Rules of all added bitexts in a temporary file, which the context manager deletes.
 
-    Each of `threads` threads has up to `rules_per_buffer` rules in memory.
+    Each of `threads` threads has up to `rules_per_buffer` rules in memory. Call `blocks` after all calls of `add`.
     """
 
     def __init__(
@@ -608,6 +611,7 @@ class HeuristicGrammar:
             self._free.put(buffer)
 
     def _spill(self, buffer: RuleBuffer) -> None:
+        """Write the rules of a buffer to the file as a sorted run, and empty the buffer."""
         rows = merge_rows(buffer.used_rows, self.shape)
         empty_buffer(buffer)
         with self._writing:
@@ -615,7 +619,7 @@ class HeuristicGrammar:
             self._ends.append(len(rows) + (self._ends[-1] if self._ends else 0))
 
     def blocks(self) -> Iterator[NDArray[np.uint64]]:
-        """Yield blocks of rows: the distinct rules in the order of their symbols."""
+        """Yield blocks of rows: the distinct rules in the order of their symbols, the same in each call."""
         total = self._ends[-1] if self._ends else 0
         if total:
             self._file.flush()

@@ -1,10 +1,9 @@
-"""Measurements of a stream of rules: rules by scope, covered n-grams, compressed size."""
+"""Measurements of a stream of rules: rules by scope, and covered n-grams."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import zstandard
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
@@ -12,15 +11,15 @@ from hierogram.samplers.compiled.probing import capacity_for
 from hierogram.samplers.compiled.streams import GOLDEN, mix
 from hierogram.samplers.counts.table import KEY_HIGH, KEY_LOW, find
 
-_LEVEL = 9
 _ENTRY = 2
+"""Column of the hash table with the entry number."""
 _STEP = np.uint64(0xA0761D6478BD642F)
 _EMPTY = np.uint64(0)
 _ONE = np.uint64(1)
 
 
 class TextNgrams(NamedTuple):
-    """Counts of the n-grams of a text for n = 1 to `longest`, identified by 128-bit hashes."""
+    """Counts of the distinct n-grams (*entries*) of a text, n = 1 to `longest`, by 128-bit hashes."""
 
     # uint64[capacity, 4]: hash table from the hashes of n-grams to their entry numbers.
     rows: NDArray[np.uint64]
@@ -75,7 +74,7 @@ def count_ngrams(symbols: NDArray[np.int32], starts: NDArray[np.int64], longest:
 
 @njit
 def mark_covered(symbols, starts, ngrams, covered):
-    """Set `covered` bool[entries] to True for the n-grams of source sides. Nonterminals are below 0."""
+    """Set `covered` bool[entries] to True for n-grams of source sides, which nonterminals (< 0) divide."""
     for k in range(len(starts) - 1):
         for begin in range(starts[k], starts[k + 1]):
             high, low = _EMPTY, _EMPTY
@@ -91,7 +90,7 @@ def mark_covered(symbols, starts, ngrams, covered):
 
 
 def coverage(ngrams: TextNgrams, covered: NDArray[np.bool_]) -> list[float]:
-    """Return the covered share of n-grams for n = 1, 2, …, including repeats; 0 without n-grams."""
+    """Return the covered share of the text's n-grams, including repeats, for n = 1, 2, …; 0 for none."""
     shares = []
     for n in range(1, ngrams.longest + 1):
         chosen = ngrams.lengths == n
@@ -105,36 +104,30 @@ class GrammarFigures:
     """Figures of a grammar."""
 
     name: str
-    # Numbers of rules of scope 0, 1, … up to the maximum, of all these rules, and of rules of a larger scope.
+    # Numbers of rules of scope 0, 1, … up to the maximum, and their sum.
     rules_by_scope: list[int]
     rules: int
-    omitted: int
     # `rules` divided by `rules` of the first grammar.
     ratio: float
     # Share of the held-out source n-grams, n = 1, 2, …, that occur in source sides; empty without held-out text.
     covered: list[float]
-    # Size of the sorted lines `source ||| target ||| count`, compressed by zstd.
-    bytes: int
 
 
-class Measure:
-    """Accumulator of the figures of a grammar. Rules of a scope above `max_scope` are only counted."""
+class GrammarMeasure:
+    """Accumulator of the figures of a grammar. For each block of rules, call `count`, then `cover`."""
 
     def __init__(self, name: str, max_scope: int, ngrams: TextNgrams | None) -> None:
-        self.name = name
-        self.max_scope = max_scope
+        """`ngrams` are the n-grams of the held-out text, or None without held-out text."""
+        self._name = name
+        self._max_scope = max_scope
         self._ngrams = ngrams
         self._covered = np.zeros(len(ngrams.lengths) if ngrams else 0, np.bool_)
         self._by_scope = np.zeros(max_scope + 1, np.int64)
-        self._omitted = 0
-        self._compressor = zstandard.ZstdCompressor(level=_LEVEL).compressobj()
-        self._bytes = 0
 
     def count(self, scopes: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Count rules by scope. Returns bool[n], True for rules up to the maximum scope."""
-        within: NDArray[np.bool_] = scopes <= self.max_scope
-        self._by_scope += np.bincount(scopes[within], minlength=self.max_scope + 1)
-        self._omitted += int(np.count_nonzero(~within))
+        """Count rules up to the maximum scope. Returns a mask of these rules, bool[n]."""
+        within: NDArray[np.bool_] = scopes <= self._max_scope
+        self._by_scope += np.bincount(scopes[within], minlength=self._max_scope + 1)
         return within
 
     def cover(self, symbols: NDArray[np.int32], starts: NDArray[np.int64]) -> None:
@@ -142,16 +135,9 @@ class Measure:
         if self._ngrams is not None:
             mark_covered(symbols, starts, self._ngrams, self._covered)
 
-    def write(self, lines: bytes) -> None:
-        """Compress lines of rules, and add the compressed size."""
-        self._bytes += len(self._compressor.compress(lines))
-
     def figures(self, first_rules: int | None = None) -> GrammarFigures:
-        """Finish and return the row. `first_rules` is the first row's number of rules, or None for that row."""
+        """Return the figures. `first_rules` is the first grammar's number of rules, or None for this grammar."""
         rules = int(self._by_scope.sum())
-        size = self._bytes + len(self._compressor.flush())
         covered = coverage(self._ngrams, self._covered) if self._ngrams else []
         denominator = rules if first_rules is None else first_rules
-        return GrammarFigures(
-            self.name, self._by_scope.tolist(), rules, self._omitted, rules / max(denominator, 1), covered, size
-        )
+        return GrammarFigures(self._name, self._by_scope.tolist(), rules, rules / max(denominator, 1), covered)

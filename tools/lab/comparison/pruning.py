@@ -41,36 +41,37 @@ class Pruning(NamedTuple):
 
 
 def select_rules(grammar: HeuristicGrammar, pruning: Pruning) -> NDArray[np.bool_]:
-    """Return a mask of the selected rules, bool[n]. Ties are broken by a hash of the rule."""
+    """Return a mask of the selected rules of `grammar.blocks()`, bool[n]. A hash of the rule breaks ties."""
     shape = grammar.shape
+    # For each block: True up to the maximum scope, mass, occurrences, and hashes of both sides.
     columns: list[tuple[NDArray[Any], ...]] = []
     for block in grammar.blocks():
         _, scopes, _ = read_sources(block, shape)
         sides = hash_rows(block[:, : shape.source_width]), hash_rows(block[:, shape.source_width : shape.symbol_width])
         columns.append((scopes <= pruning.max_scope, block[:, shape.mass], block[:, shape.occurrences], *sides))
-    within, mass, seen, source, target = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    is_within_scope, mass, occurrences, source, target = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     source_groups = _number_groups(source)
     if pruning.by == MASS:
         goodness = mass.astype(np.float64)
     elif pruning.by == SIGNIFICANCE:
         sums = (
-            np.bincount(groups, weights=seen)[groups].astype(np.int64)
+            np.bincount(groups, weights=occurrences)[groups].astype(np.int64)
             for groups in (source_groups, _number_groups(target))
         )
-        goodness = significance(seen.astype(np.int64), *sums)
+        goodness = significance(occurrences.astype(np.int64), *sums)
     else:
         share = mass.astype(np.float64) / mass.sum(dtype=np.float64)
         p = share / np.bincount(source_groups, weights=share)[source_groups]
         goodness = share * (np.log(p) - composition_logs(np.concatenate(list(grammar.blocks())), np.log(p), shape))
     hashes = hash_rows(np.stack([source, target], axis=1))
-    best = np.lexsort((hashes, -goodness, ~within))
+    best = np.lexsort((hashes, -goodness, ~is_within_scope))
     is_kept = np.zeros(len(best), np.bool_)
-    is_kept[best[: min(pruning.rules, int(within.sum()))]] = True
+    is_kept[best[: min(pruning.rules, int(is_within_scope.sum()))]] = True
     return is_kept
 
 
 def hash_rows(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a hash of each row."""
+    """Return a hash of each row, uint64[n], given rows uint64[n, k]."""
     value = np.zeros(len(words), np.uint64)
     for column in words.T:
         value = (value ^ column) * _MULTIPLIER
@@ -79,13 +80,14 @@ def hash_rows(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _number_groups(values: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return a number for each value, int64[n]. Equal values have the same number."""
     return np.asarray(np.unique(values, return_inverse=True)[1].reshape(-1), np.int64)
 
 
 def significance(
     together: NDArray[np.int64], source_count: NDArray[np.int64], target_count: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return -ln of the probability of at least `together` joint occurrences by chance."""
+    """Return -ln P(at least `together` joint occurrences by chance), float64[n], for a whole grammar."""
     from scipy.stats import hypergeom
 
     total = int(together.sum())
@@ -104,7 +106,7 @@ class _Table(NamedTuple):
 
 
 class _Scratch(NamedTuple):
-    """Scratch memory: sides of the current rule with their lengths, and renumbered nonterminals of a part."""
+    """Sides of the current rule, their lengths, and new numbers of a part's nonterminals, the gap first."""
 
     symbols: NDArray[np.int64]
     sizes: NDArray[np.int64]
@@ -112,7 +114,7 @@ class _Scratch(NamedTuple):
 
 
 def composition_logs(rows: NDArray[np.uint64], logs: NDArray[np.float64], shape: RowShape) -> NDArray[np.float64]:
-    """Return ln p' float64[n] of each row, given ln p of all rows: at least `MIN_LOG_PROBABILITY`."""
+    """Return ln p' float64[n] of all rules of a grammar, given ln p: at least `MIN_LOG_PROBABILITY`."""
     slots = capacity_for(len(rows), 16)
     table = _Table(np.zeros(slots, np.uint64), np.zeros(slots))
     scratch = _Scratch(np.zeros((2, _MAX_SYMBOLS), np.int64), np.zeros(2, np.int64), np.zeros(3, np.int64))
@@ -140,6 +142,7 @@ def _fill(rows, logs, shape, table, scratch):
 
 @njit
 def _unpack(row, shape, scratch):
+    """Fill `symbols` and `sizes` with the sides of a rule."""
     for side in range(2):
         first = 0 if side == 0 else shape.source_width
         last = shape.source_width if side == 0 else shape.symbol_width
@@ -201,7 +204,7 @@ def _hash_part(scratch, source, target, source_gap, target_gap):
 
 @njit_inline
 def _look_up_log(table, code):
-    """Return ln p of the rule with this hash, or 1 if the rule does not exist."""
+    """Return ln p of the rule with this hash, or 1 if the hash is 0 or the rule does not exist."""
     if code == _EMPTY:
         return 1.0
     mask = table_mask(table.codes)
@@ -211,29 +214,35 @@ def _look_up_log(table, code):
 
 @njit
 def _compose(rows, shape, table, scratch, best):
-    none = (-1, -1)
+    """Raise `best` float64[n] to ln p' of each rule."""
     for k in range(len(rows)):
         _unpack(rows[k], shape, scratch)
-        words, target_words = scratch.sizes[0], scratch.sizes[1]
+        words = scratch.sizes[0]
         for i in range(words):
             for j in range(i + 1, words + 1):
-                if j - i == words or (j - i == 1 and scratch.symbols[0, i] < FIRST_WORD):
-                    continue
-                for first in range(target_words):
-                    for last in range(first + 1, target_words + 1):
-                        if last - first == target_words and target_words > 1:
-                            continue
-                        inner = _look_up_log(table, _hash_part(scratch, (i, j), (first, last), none, none))
-                        if inner > 0:
-                            continue
-                        outer_spans = (0, words), (0, target_words)
-                        outer = _look_up_log(
-                            table, _hash_part(scratch, outer_spans[0], outer_spans[1], (i, j), (first, last))
-                        )
-                        if outer <= 0:
-                            best[k] = max(best[k], inner + outer)
-                        if i == 0 and first == 0:
-                            rest = _hash_part(scratch, (j, words), (last, target_words), none, none)
-                            beside = _look_up_log(table, rest) if last < target_words else 1.0
-                            if beside <= 0:
-                                best[k] = max(best[k], inner + beside)
+                is_nonterminal = j - i == 1 and scratch.symbols[0, i] < FIRST_WORD
+                if j - i < words and not is_nonterminal:
+                    best[k] = max(best[k], _compose_at(table, scratch, i, j))
+
+
+@njit
+def _compose_at(table, scratch, i, j):
+    """Return ln p of the best two rules that compose the current rule, one of them over [i, j)."""
+    none = (-1, -1)
+    words, target_words = scratch.sizes[0], scratch.sizes[1]
+    best = MIN_LOG_PROBABILITY
+    for first in range(target_words):
+        for last in range(first + 1, target_words + 1):
+            if last - first == target_words and target_words > 1:
+                continue
+            inner = _look_up_log(table, _hash_part(scratch, (i, j), (first, last), none, none))
+            if inner > 0:
+                continue
+            outer = _look_up_log(table, _hash_part(scratch, (0, words), (0, target_words), (i, j), (first, last)))
+            if outer <= 0:
+                best = max(best, inner + outer)
+            if i == 0 and first == 0 and last < target_words:
+                after = _look_up_log(table, _hash_part(scratch, (j, words), (last, target_words), none, none))
+                if after <= 0:
+                    best = max(best, inner + after)
+    return best

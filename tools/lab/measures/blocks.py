@@ -3,11 +3,11 @@
     python -m hierogram.tools.lab.measures.blocks corpus.zh corpus.en align.gdfa -o blocks.png
 
 A corpus consists of adjacent pairs of the bitext. Two chains sample each corpus sequentially. Two other chains sample
-it in blocks of one pair, 64 per round, like stores of 1,024 pairs.
+it in blocks of one pair, 64 per round, like stores of 1,024 pairs. *Distances* are total variation distances between
+the shares of rules in all uses, from 0 to 1.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -21,10 +21,17 @@ from hierogram.samplers.forests.derivations import Batch
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.samplers.synchronous.sweeps import Blocks
 from hierogram.tools.lab.measures.results import BitextFile, Corpus, save_figure, write_table
-from hierogram.tools.lab.measures.sampling import SETTINGS, PhraseTrial, TrialOptions, model_over, read_rows
+from hierogram.tools.lab.measures.sampling import (
+    SETTINGS,
+    StorelessChain,
+    StorelessChainOptions,
+    build_model_for,
+    read_rows,
+)
 
 _BLOCKS = Blocks(1, 64)
 _CHAINS = 2
+"""Number of chains of each scheme, sequential or in blocks."""
 _MAX_CORPORA = 200
 _SWEEPS_PER_STATE = 5
 """Number of sweeps between two states that are included in means, after the first third of a chain."""
@@ -34,8 +41,8 @@ class ChainMeans(NamedTuple):
     """Means of a chain: natural log-likelihood, sorted keys of R rules, and their shares of uses."""
 
     log_likelihood: float
-    rules: NDArray[np.uint64]
-    share: NDArray[np.float64]
+    keys: NDArray[np.uint64]
+    shares: NDArray[np.float64]
 
 
 class BlockDifference(NamedTuple):
@@ -43,65 +50,66 @@ class BlockDifference(NamedTuple):
 
     pairs: int
     # Log-likelihood in blocks minus sequential log-likelihood, in nats per pair.
-    excess: float
-    # Mean `distance` of a chain in blocks from a sequential chain, and of two chains with the same scheme.
+    gain: float
+    # Mean distance of a chain in blocks from a sequential chain, and of two chains of the same scheme.
     distance: float
-    same_scheme: float
+    distance_within_scheme: float
 
 
-def distance(first: ChainMeans, second: ChainMeans) -> float:
+def total_variation(first: ChainMeans, second: ChainMeans) -> float:
     """Return the total variation distance between the shares of rules, from 0 to 1."""
-    all_rules = np.union1d(first.rules, second.rules)
-    shares = np.zeros((2, len(all_rules)))
+    keys = np.union1d(first.keys, second.keys)
+    shares = np.zeros((2, len(keys)))
     for row, means in zip(shares, (first, second), strict=True):
-        row[np.searchsorted(all_rules, means.rules)] = means.share
+        row[np.searchsorted(keys, means.keys)] = means.shares
     return float(np.abs(shares[0] - shares[1]).sum() / 2)
 
 
-def sample(batch: Batch, corpus: Corpus, blocks: Blocks | None, sweeps: int) -> ChainMeans:
-    """Run a chain and return its means over every fifth sweep of the last two thirds of the sweeps."""
-    options = TrialOptions(corpus.seed, threads=corpus.threads, exact=blocks is None, blocks=blocks)
-    chain = PhraseTrial(model_over(batch), batch, Schedule(), options)
+def sample(batch: Batch, blocks: Blocks | None, sweeps: int, seed: int) -> ChainMeans:
+    """Run a chain, sequentially if `blocks` is None. Returns means over its last two thirds."""
+    options = StorelessChainOptions(seed, threads=2, sequential=blocks is None, blocks=blocks)
+    chain = StorelessChain(build_model_for(batch), batch, Schedule(), options)
     likelihoods: list[float] = []
-    keys: list[NDArray[np.uint64]] = []
-    counts: list[NDArray[np.float64]] = []
+    state_keys: list[NDArray[np.uint64]] = []
+    state_shares: list[NDArray[np.float64]] = []
     for number in range(1, sweeps + 1):
         chain.sweep()
         if 3 * number > sweeps and number % _SWEEPS_PER_STATE == 0:
             table = chain.state.table
-            live = table.rows[np.flatnonzero(table.tags)]
+            rules = table.rows[np.flatnonzero(table.tags)]
             likelihoods.append(chain.log_likelihood())
-            keys.append(live[:, KEY_LOW])
-            counts.append(live[:, COUNT] / live[:, COUNT].sum())
-    rules, indices = np.unique(np.concatenate(keys), return_inverse=True)
-    share = np.bincount(indices, np.concatenate(counts), len(rules)) / len(counts)
-    return ChainMeans(float(np.mean(likelihoods)), rules, share)
+            state_keys.append(rules[:, KEY_LOW])
+            state_shares.append(rules[:, COUNT] / rules[:, COUNT].sum())
+    chain.close()
+    keys, indices = np.unique(np.concatenate(state_keys), return_inverse=True)
+    shares = np.bincount(indices, np.concatenate(state_shares), len(keys)) / len(state_shares)
+    return ChainMeans(float(np.mean(likelihoods)), keys, shares)
 
 
-def compare(batch: Batch, corpus: Corpus, sweeps: int) -> BlockDifference:
-    """Sample one corpus in blocks and sequentially, and compare the chains."""
-    corpora = [replace(corpus, seed=corpus.seed + k) for k in range(2 * _CHAINS)]
-    sequence = [sample(batch, seeded, None, sweeps) for seeded in corpora[:_CHAINS]]
-    blocks = [sample(batch, seeded, _BLOCKS, sweeps) for seeded in corpora[_CHAINS:]]
-    excess = sum(means.log_likelihood for means in blocks) - sum(means.log_likelihood for means in sequence)
+def compare(batch: Batch, sweeps: int, seed: int) -> BlockDifference:
+    """Sample one corpus sequentially and in blocks by chains with seeds from `seed`, and compare them."""
+    seeds = range(seed, seed + 2 * _CHAINS)
+    sequential = [sample(batch, None, sweeps, chain_seed) for chain_seed in seeds[:_CHAINS]]
+    in_blocks = [sample(batch, _BLOCKS, sweeps, chain_seed) for chain_seed in seeds[_CHAINS:]]
+    gain = sum(means.log_likelihood for means in in_blocks) - sum(means.log_likelihood for means in sequential)
     return BlockDifference(
         batch.size,
-        excess / (_CHAINS * batch.size),
-        float(np.mean([distance(first, second) for first in sequence for second in blocks])),
-        float(np.mean([distance(*sequence), distance(*blocks)])),
+        gain / (_CHAINS * batch.size),
+        float(np.mean([total_variation(first, second) for first in sequential for second in in_blocks])),
+        float(np.mean([total_variation(*sequential), total_variation(*in_blocks)])),
     )
 
 
 def measure(corpus: Corpus, sizes: Sequence[int], sweeps: int) -> Iterator[BlockDifference]:
-    """Yield the results for up to 200 corpora of each size."""
+    """Yield the results for up to 200 corpora of each size, without sizes above the bitext's."""
     rows = read_rows(corpus)
     for size in sizes:
         for first in range(0, min(_MAX_CORPORA * size, len(rows) - size + 1), size):
-            yield compare(load_pairs(rows[first : first + size], SETTINGS).batch, corpus, sweeps)
+            yield compare(load_pairs(rows[first : first + size], SETTINGS).batch, sweeps, corpus.seed)
 
 
 def summary(differences: Sequence[BlockDifference], size: int) -> dict[str, float]:
-    """Return the means and standard errors of the results for corpora of `size` pairs."""
+    """Return means and standard errors (`NAME_error`) of the results for corpora of `size` pairs."""
     rows = np.array([difference for difference in differences if difference.pairs == size])
     means = rows.mean(axis=0)
     errors = rows.std(axis=0, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else np.full(4, np.nan)
@@ -113,16 +121,16 @@ def summary(differences: Sequence[BlockDifference], size: int) -> dict[str, floa
 
 
 def draw(table: Sequence[dict[str, float]], path: Path) -> None:
-    """Draw the excess log-likelihood and the distances against the number of pairs, as PNG."""
+    """Draw the log-likelihood gain of blocks and the distances against the number of pairs, as PNG."""
     with save_figure(path, 1, 2, size=(11, 4.2)) as (first_panel, second_panel):
         columns = {name: np.array([row[name] for row in table]) for name in table[0]}
         size = columns["pairs"]
-        first_panel.errorbar(size, columns["excess"], 2 * columns["excess_error"], fmt="o-", capsize=3)
+        first_panel.errorbar(size, columns["gain"], 2 * columns["gain_error"], fmt="o-", capsize=3)
         first_panel.axhline(0, color="gray", linewidth=0.8)
-        first_panel.set_ylabel("log-likelihood, blocks minus sequence, nats per pair")
+        first_panel.set_ylabel("log-likelihood, blocks minus sequential, nats per pair")
         for name, style, label in (
-            ("distance", "o-", "blocks and sequence"),
-            ("same_scheme", "s--", "two chains of one scheme"),
+            ("distance", "o-", "blocks and sequential"),
+            ("distance_within_scheme", "s--", "two chains of one scheme"),
         ):
             second_panel.errorbar(size, columns[name], 2 * columns[f"{name}_error"], fmt=style, capsize=3, label=label)
         second_panel.set_ylabel("total variation of rules' shares")
@@ -147,19 +155,16 @@ def main(
     seed: Annotated[int, typer.Option(help="Seed of the first chain.")] = 1,
 ) -> None:
     """Sample corpora of several sizes sequentially and in blocks, and draw the difference."""
-    block_sizes = [int(size) for size in sizes.split(",")]
-    differences = list(measure(Corpus(str(source), str(target), str(alignment), pairs, seed), block_sizes, sweeps))
-    rows = [
-        summary(differences, size)
-        for size in block_sizes
-        if any(size == difference.pairs for difference in differences)
-    ]
+    corpus = Corpus(str(source), str(target), str(alignment), pairs, seed)
+    differences = list(measure(corpus, [int(size) for size in sizes.split(",")], sweeps))
+    measured_sizes = dict.fromkeys(difference.pairs for difference in differences)
+    rows = [summary(differences, size) for size in measured_sizes]
     write_table(output.with_suffix(".csv"), list(rows[0]), (row.values() for row in rows))
     draw(rows, output)
     for row in rows:
-        excess = f"log-likelihood gain of blocks {row['excess']:+.4f} ± {row['excess_error']:.4f} nats per pair"
-        variation = f"total variation {row['distance']:.3f} between schemes, {row['same_scheme']:.3f} within a scheme"
-        print(f"{row['pairs']:,} pairs, {row['corpora']} corpora: {excess}; {variation}")
+        gain = f"log-likelihood gain of blocks {row['gain']:+.4f} ± {row['gain_error']:.4f} nats per pair"
+        distances = f"{row['distance']:.3f} between schemes, {row['distance_within_scheme']:.3f} within a scheme"
+        print(f"{row['pairs']:,} pairs, {row['corpora']} corpora: {gain}; total variation {distances}")
 
 
 if __name__ == "__main__":

@@ -21,14 +21,44 @@ from hierogram.samplers.grammar.columns import Blobs, empty_blobs
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.records.uncertainty import standard_errors
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.lab.measures.averages import Uses, align_means, sum_uses
+from hierogram.tools.lab.comparison.pruning import hash_rows
 from hierogram.tools.lab.measures.results import markdown_table
 
 BOUNDS = (0.05, 0.1, 0.3, 0.7, 1.5, 10.0, np.inf)
 """Bounds of the bins, in true uses."""
 _MAX_PARTS = 16
+"""Number of sets of uses in memory at which they are summed."""
 _NOMINAL = 1.959964
 """Half the width, in standard deviations, of an interval that contains 95 % of a normal distribution."""
+
+
+class Uses(NamedTuple):
+    """Uses of R rules, each rule once or several times: `keys` uint64[R, 2], `uses` float64[R]."""
+
+    keys: NDArray[np.uint64]
+    uses: NDArray[np.float64]
+
+
+def sum_uses(parts: Sequence[Uses]) -> Uses:
+    """Return each rule of the parts once, with the sum of its uses."""
+    keys, rule = _number_keys(np.concatenate([part.keys for part in parts]))
+    sums = np.bincount(rule, np.concatenate([part.uses for part in parts]), len(keys))
+    return Uses(keys, sums.astype(np.float64))
+
+
+def align_uses(first: Uses, second: Uses) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the uses of each rule of either set in both sets. The uses of a missing rule are 0."""
+    keys, rule = _number_keys(np.concatenate((first.keys, second.keys)))
+    first_uses, second_uses = np.zeros(len(keys)), np.zeros(len(keys))
+    first_uses[rule[: len(first.keys)]] = first.uses
+    second_uses[rule[len(first.keys) :]] = second.uses
+    return first_uses, second_uses
+
+
+def _number_keys(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+    """Return the distinct keys, and the index of each row's key in them."""
+    _, first, number = np.unique(hash_rows(keys), return_index=True, return_inverse=True)
+    return keys[first], number
 
 
 class ReportedUses(NamedTuple):
@@ -40,17 +70,14 @@ class ReportedUses(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """Results for the rules of a bin of true uses."""
+    """Coverage of the intervals of the rules in one bin of true uses."""
 
+    # Lower bound of the bin.
     min_uses: float
     # Number of rules with true uses in the bin, mean over chains.
     rules: int
-    # Root mean square of the reported errors, and of the actual errors.
-    reported_error: float
-    actual_error: float
-    # Share of reported rules with an interval that contains the true uses, and share of rules that are reported.
+    # Share of the intervals that contain the true uses, among rules with reported uses; 0 without such rules.
     covered: float
-    reported_share: float
 
 
 def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleDeltas, RuleDeltas | None]]:
@@ -85,8 +112,8 @@ def sample(store: Store, seed: int, ages: Sequence[int]) -> Iterator[tuple[RuleD
 
 
 def measure(store: Store, seed: int, ages: Sequence[int]) -> tuple[list[ReportedUses], Uses]:
-    """Return averages after each number of sweeps in `ages`, and mean uses over all averaged sweeps."""
-    found, parts = [], []
+    """Run a chain. Returns expected uses at each of `ages`, and mean uses over all averaged sweeps."""
+    reported, parts = [], []
     for current, averaged in sample(store, seed, ages):
         parts.append(Uses(current.keys, current.count.astype(np.float64)))
         if len(parts) == _MAX_PARTS:
@@ -95,36 +122,35 @@ def measure(store: Store, seed: int, ages: Sequence[int]) -> tuple[list[Reported
             # Omit rules of the current derivations that have no averages.
             counted = averaged.expected_uses > 0
             means, variances = averaged.expected_uses[counted], averaged.expected_uses_variance[counted]
-            found.append(ReportedUses(averaged.keys[counted], means, standard_errors(means, variances)))
+            reported.append(ReportedUses(averaged.keys[counted], means, standard_errors(means, variances)))
     total = sum_uses(parts)
-    return found, total._replace(means=total.means / max(ages))
+    return reported, Uses(total.keys, total.uses / max(ages))
 
 
-def measure_coverage(found: Sequence[ReportedUses], truths: Sequence[Uses]) -> list[Coverage]:
-    """Return the results of each bin. The true uses for a chain are the means of all other chains."""
-    total = sum_uses(list(truths))
-    counts = [np.zeros((len(found), 5)) for _ in BOUNDS[1:]]
-    for k, (one, own) in enumerate(zip(found, truths, strict=True)):
-        others = sum_uses([total, own._replace(means=-own.means)])
-        means, truth = align_means(Uses(one.keys, one.means), others)
-        errors, _ = align_means(Uses(one.keys, one.errors), others)
-        truth = truth / (len(found) - 1)
+def measure_coverage(reported: Sequence[ReportedUses], means: Sequence[Uses]) -> list[Coverage]:
+    """Return the results of each bin, given uses and means of each chain.
+
+    The true uses for a chain are the means of the other chains, at least one.
+    """
+    chains = len(reported)
+    total = sum_uses(means)
+    # Numbers of rules in the bin, of those with reported uses, and of those with the true uses in the interval.
+    counts = np.zeros((len(BOUNDS) - 1, 3))
+    for chain, chain_means in zip(reported, means, strict=True):
+        others = sum_uses([total, Uses(chain_means.keys, -chain_means.uses)])
+        expected, truth = align_uses(Uses(chain.keys, chain.means), others)
+        errors, _ = align_uses(Uses(chain.keys, chain.errors), others)
+        truth = truth / (chains - 1)
         # Widen the intervals, because the true uses are also means of chains and have errors.
-        held = np.abs(means - truth) <= _NOMINAL * errors * np.sqrt(len(found) / (len(found) - 1))
-        for numbers, least, most in zip(counts, BOUNDS, BOUNDS[1:], strict=False):
-            chosen = (truth >= least) & (truth < most)
-            seen = chosen & (means > 0)
-            squares = (errors[seen] ** 2).sum(), ((means - truth)[seen] ** 2).sum()
-            numbers[k] = chosen.sum(), seen.sum(), (held & seen).sum(), *squares
-    table = []
-    for numbers, least in zip(counts, BOUNDS, strict=False):
-        number, counted, right, reported, real = map(float, numbers.sum(axis=0))
-        counted = max(counted, 1.0)
-        root_mean_squares = (reported / counted) ** 0.5, (real / counted) ** 0.5
-        table.append(
-            Coverage(least, round(number / len(found)), *root_mean_squares, right / counted, counted / max(number, 1.0))
-        )
-    return table
+        is_covered = np.abs(expected - truth) <= _NOMINAL * errors * np.sqrt(chains / (chains - 1))
+        for row, low, high in zip(counts, BOUNDS, BOUNDS[1:], strict=False):
+            in_bin = (truth >= low) & (truth < high)
+            is_reported = in_bin & (expected > 0)
+            row += in_bin.sum(), is_reported.sum(), (is_covered & is_reported).sum()
+    return [
+        Coverage(low, round(rules / chains), covered / max(intervals, 1.0))
+        for low, (rules, intervals, covered) in zip(BOUNDS, counts.tolist(), strict=False)
+    ]
 
 
 def main(
@@ -138,19 +164,16 @@ def main(
     sweeps = [int(age) for age in ages.split(",")]
     with open_store(store) as opened:
         size = opened.count_pairs()
-        found, truths = zip(*(measure(opened, seed, sweeps) for seed in range(1, seeds + 1)), strict=True)
-    columns = ("pairs", "sweeps", "uses reported", "true uses from", "rules per chain", "RMS reported error")
+        reported, means = zip(*(measure(opened, seed, sweeps) for seed in range(1, seeds + 1)), strict=True)
     rows = []
-    for age, age_uses in zip(sweeps, zip(*found, strict=True), strict=True):
-        share = sum(one.means.sum() for one in age_uses) / sum(truth.means.sum() for truth in truths)
-        for row in measure_coverage(age_uses, truths):
+    for age, age_reported in zip(sweeps, zip(*reported, strict=True), strict=True):
+        share = sum(chain.means.sum() for chain in age_reported) / sum(chain.uses.sum() for chain in means)
+        for row in measure_coverage(age_reported, means):
             if row.rules:
-                errors = f"{row.reported_error:.3f}", f"{row.actual_error:.3f}"
-                shares = f"{row.covered:.1%}", f"{row.reported_share:.1%}"
-                rows.append(
-                    [f"{size:,}", f"{age:,}", f"{share:.1%}", f"{row.min_uses:g}", f"{row.rules:,}", *errors, *shares]
-                )
-    print(markdown_table([*columns, "RMS actual error", "coverage of intervals", "rules reported"], rows))
+                counts = f"{size:,}", f"{age:,}", f"{share:.1%}", f"{row.min_uses:g}", f"{row.rules:,}"
+                rows.append([*counts, f"{row.covered:.1%}"])
+    columns = ("pairs", "sweeps", "uses reported", "true uses from", "rules per chain", "coverage of intervals")
+    print(markdown_table(columns, rows))
 
 
 if __name__ == "__main__":

@@ -26,12 +26,16 @@ from hierogram.tools.lab.measures.sampling import read_rows
 
 _RULES_PER_COMMIT = 100_000
 _MAX_SOURCE_LENGTH, _MAX_TARGET_LENGTH = 5, 7
+"""Maximum numbers of words of a phrase."""
 _GAPS_PER_PHRASE = 2
+"""Maximum number of rules with a gap for each phrase."""
 _PLAIN = ("p_target_given_source", "p_source_given_target", "count")
-_CASES = {"cdec": _PLAIN, "cdec with lexical weights": None}
-"""Exports, and their features (None for all)."""
+_EXPORTED_FEATURES = {"cdec": _PLAIN, "cdec with lexical weights": None}
+"""Features of each measured export, or None for all features."""
 _WORDS = 30_000
+"""Number of artificial words of each side."""
 _LOOKUPS = 50
+"""Number of executions of each query."""
 
 _QUERIES = {
     "by_source_side": "SELECT * FROM rule_table WHERE source = :side ORDER BY count DESC LIMIT 20",
@@ -39,8 +43,8 @@ _QUERIES = {
 }
 
 
-class ArtificialRule(NamedTuple):
-    """Artificial rule: columns of the rule table."""
+class GeneratedRule(NamedTuple):
+    """Rule to store: columns of the table `rules`, with sides in rule notation."""
 
     source: str
     target: str
@@ -53,8 +57,8 @@ class ArtificialRule(NamedTuple):
     expected_uses: float
 
 
-def make_deltas(rules: Iterable[ArtificialRule]) -> RuleDeltas:
-    """Return changes of counts that add the rules to a store. Requires at least one rule."""
+def make_deltas(rules: Iterable[GeneratedRule]) -> RuleDeltas:
+    """Return the changes of counts that add the rules to a store, at least one. A rule may repeat."""
     rules = list(rules)
     sources, targets, *numbers = zip(*rules, strict=True)
     digests = [blake2b(f"{source} ||| {target}".encode(), digest_size=16).digest() for source, target, *_ in rules]
@@ -80,9 +84,9 @@ def measure_exporting(corpus: Corpus) -> Figures:
     """Measure exports of a large store, with and without lexical weights."""
     with temporary_folder() as folder:
         url = f"sqlite:///{folder}/rules.db"
-        sizes = measure_in_process(partial(generate, url), corpus)
+        sizes = measure_in_process(partial(create_large_store, url), corpus)
         figures: Figures = {name: sizes[name] for name in ("pairs", "rules")}
-        for name, features in _CASES.items():
+        for name, features in _EXPORTED_FEATURES.items():
             options = ExportOptions(format="cdec", features=features, max_scope=None)
             figures[name] = measure_in_process(partial(_export, url, folder / "grammar.cdec", options), corpus)
     return figures
@@ -103,17 +107,17 @@ def _export(url: str, path: Path, options: ExportOptions, _: Corpus) -> Figures:
     }
 
 
-def generate(url: str, corpus: Corpus) -> Figures:
-    """Store a corpus and up to `corpus.rules` rules of its pairs. Returns the numbers of pairs and rules."""
+def create_large_store(url: str, corpus: Corpus) -> Figures:
+    """Store a corpus and up to `corpus.rules` rules of its alignments. Returns their numbers."""
     counts: Counter[str] = Counter()
-    draw = random.Random(corpus.seed)
+    rng = random.Random(corpus.seed)
     rows = read_rows(corpus)
     for row in rows:
         if len(counts) >= corpus.rules:
             break
-        counts.update(_rules(row.source.split(" "), row.target.split(" "), row.alignment, draw))
+        counts.update(_extract_rules(row.source.split(" "), row.target.split(" "), row.alignment, rng))
     rules = list(counts.items())[: corpus.rules]
-    draw.shuffle(rules)
+    rng.shuffle(rules)
     with open_store(url, create=True) as store:
         with temporary_folder() as folder, PairFiles(corpus.files(folder)) as source:
             ingest(store, source)
@@ -123,12 +127,12 @@ def generate(url: str, corpus: Corpus) -> Figures:
                 rule = Rule.parse(sides)
                 source_side, target_side = sides.split(" ||| ")
                 shape = rule.length, rule.scope, rule.nonterminals, rule.source_terminals, rule.target_terminals
-                batch.append(ArtificialRule(source_side, target_side, *shape, count, count))
+                batch.append(GeneratedRule(source_side, target_side, *shape, count, count))
             store.commit([(None, make_deltas(batch))])
         return {"pairs": store.count_pairs(), "rules": len(rules)}
 
 
-def _rules(source: list[str], target: list[str], alignment: str, draw: random.Random) -> Iterator[str]:
+def _extract_rules(source: list[str], target: list[str], alignment: str, rng: random.Random) -> Iterator[str]:
     """Yield a pair's phrases as rules, and up to two rules per phrase with a gap for a smaller phrase."""
     links = [(int(i), int(j)) for i, j in (link.split("-") for link in alignment.split())]
     links_by_source: dict[int, list[int]] = {}
@@ -156,7 +160,7 @@ def _rules(source: list[str], target: list[str], alignment: str, draw: random.Ra
         yield f"{' '.join(source_words[i : k + 1])} ||| {' '.join(target_words[low : high + 1])}"
         outer_span = (i, k, low, high)
         inner = [p for p in phrases if p != outer_span and i <= p[0] <= p[1] <= k and low <= p[2] <= p[3] <= high]
-        for a, b, c, d in draw.sample(inner, min(_GAPS_PER_PHRASE, len(inner))):
+        for a, b, c, d in rng.sample(inner, min(_GAPS_PER_PHRASE, len(inner))):
             gap = ["[X,1]"]
             yield (
                 f"{' '.join(source_words[i:a] + gap + source_words[b + 1 : k + 1])} ||| "
@@ -164,36 +168,36 @@ def _rules(source: list[str], target: list[str], alignment: str, draw: random.Ra
             )
 
 
-def _random_rule(random: np.random.Generator) -> ArtificialRule:
+def _random_rule(rng: np.random.Generator) -> GeneratedRule:
     """Return a rule of one to three words per side. Word frequencies are skewed as in natural language."""
-    word_ids = np.exp(random.random(6) * np.log(_WORDS)).astype(int)
-    terminals = random.integers(1, 4, 2).tolist()
+    word_ids = np.exp(rng.random(6) * np.log(_WORDS)).astype(int)
+    terminals = rng.integers(1, 4, 2).tolist()
     source = " ".join(f"s{word}" for word in word_ids[: terminals[0]])
     target = " ".join(f"t{word}" for word in word_ids[3 : 3 + terminals[1]])
-    count = int(min(random.zipf(2.0), 10_000))
-    return ArtificialRule(source, target, sum(terminals), 0, 0, terminals[0], terminals[1], count, count)
+    count = int(min(rng.zipf(2.0), 10_000))
+    return GeneratedRule(source, target, sum(terminals), 0, 0, terminals[0], terminals[1], count, count)
 
 
 def measure_queries(corpus: Corpus) -> Figures:
-    """Measure queries on SQLite with many artificial rules, in milliseconds."""
-    random = np.random.default_rng(corpus.seed)
+    """Measure queries in milliseconds on SQLite, in a store of at least `corpus.rules` artificial rules."""
+    rng = np.random.default_rng(corpus.seed)
     figures: Figures = {}
     with temporary_folder() as folder:
         url = f"sqlite:///{folder}/rules.db"
         with open_store(url, create=True) as store:
             while (rules := store.status().rules_in_use) < corpus.rules:
-                rule_range = range(min(_RULES_PER_COMMIT, corpus.rules - rules))
-                store.commit([(None, make_deltas(_random_rule(random) for _ in rule_range))])
+                number = min(_RULES_PER_COMMIT, corpus.rules - rules)
+                store.commit([(None, make_deltas(_random_rule(rng) for _ in range(number)))])
         figures["rules"] = rules
         engine = make_engine(parse_url(url))
         with engine.connect() as connection:
-            result = connection.execute(
+            looked_up = connection.execute(
                 text("SELECT source FROM rules WHERE id % :step = 0 LIMIT :lookups"),
                 {"step": max(rules // _LOOKUPS, 1), "lookups": _LOOKUPS},
             ).all()
             for name, query in _QUERIES.items():
                 seconds = []
-                for (source,) in result:
+                for (source,) in looked_up:
                     side = source.split(" ")[0] if name == "by_word" else source
                     started = time.perf_counter()
                     connection.execute(text(query), {"side": side}).all()

@@ -27,36 +27,38 @@ _ADDED = 300
 _JOINS = 5
 """Number of concatenations per pair of the bitext."""
 _TABLES = {"processor": "Processor time in seconds", "clock": "Wall-clock time in seconds", "peak": "Peak memory in MB"}
+"""Titles of the tables, by figure."""
 
 AlignedPair = tuple[str, str, str]
-"""Source, target and links of a pair."""
+"""Source tokens, target tokens, and links as a Pharaoh line."""
 
 
-def joined_pairs(bitext: Sequence[AlignedPair]) -> Iterator[AlignedPair]:
-    """Yield shuffled pairs: the pairs of the bitext, and concatenations of two random pairs."""
-    draw = random.Random(1)
+def shuffled_pairs(bitext: Sequence[AlignedPair]) -> Iterator[AlignedPair]:
+    """Yield the pairs of the bitext and five times as many concatenations of two random pairs, shuffled."""
+    rng = random.Random(1)
     single = [(pair,) for pair in bitext]
-    joined = [tuple(draw.choices(bitext, k=2)) for _ in range(_JOINS * len(bitext))]
+    joined = [tuple(rng.choices(bitext, k=2)) for _ in range(_JOINS * len(bitext))]
     parts = [*single, *joined]
-    draw.shuffle(parts)
-    return map(_join, parts)
+    rng.shuffle(parts)
+    return map(_concatenate, parts)
 
 
-def _join(parts: Sequence[AlignedPair]) -> AlignedPair:
+def _concatenate(pairs: Sequence[AlignedPair]) -> AlignedPair:
+    """Concatenate pairs, and shift the links of the second pair."""
     links: list[str] = []
-    i = j = 0
-    for source, target, alignment in parts:
+    source_words = target_words = 0
+    for source, target, alignment in pairs:
         for link in alignment.split():
-            position, other = link.split("-")
-            links.append(f"{int(position) + i}-{int(other) + j}")
-        i, j = i + source.count(" ") + 1, j + target.count(" ") + 1
-    return " ".join(part[0] for part in parts), " ".join(part[1] for part in parts), " ".join(links)
+            i, j = link.split("-")
+            links.append(f"{int(i) + source_words}-{int(j) + target_words}")
+        source_words, target_words = source_words + source.count(" ") + 1, target_words + target.count(" ") + 1
+    return " ".join(pair[0] for pair in pairs), " ".join(pair[1] for pair in pairs), " ".join(links)
 
 
 def run_command(arguments: Sequence[str], folder: Path) -> dict[str, float]:
-    """Run a command of `hierogram`. Returns processor and clock seconds, and peak memory in MB.
+    """Run a command of `hierogram` in a folder. Returns the figures of `_TABLES`.
 
-    Raises `RuntimeError` if the command fails.
+    Appends the output to `growth.log`. Raises `RuntimeError` if the command fails.
     """
     started = time.monotonic()
     with (folder / "growth.log").open("a") as log:
@@ -72,8 +74,8 @@ def run_command(arguments: Sequence[str], folder: Path) -> dict[str, float]:
 
 def write_corpora(paths: Sequence[Path], folder: Path, sizes: Sequence[int]) -> None:
     """Write each size's last 300 pairs to `SIZE.added.{f,e,a}`, and the others to `SIZE.first.{f,e,a}`."""
-    lines = (path.read_text(encoding="utf-8").splitlines() for path in paths)
-    pairs = list(joined_pairs(list(zip(*lines, strict=True))))
+    columns = (path.read_text(encoding="utf-8").splitlines() for path in paths)
+    pairs = list(shuffled_pairs(list(zip(*columns, strict=True))))
     for size in sizes:
         for name, rows in ("first", pairs[: size - _ADDED]), ("added", pairs[size - _ADDED : size]):
             for suffix, texts in zip("fea", zip(*rows, strict=True), strict=True):
@@ -81,7 +83,7 @@ def write_corpora(paths: Sequence[Path], folder: Path, sizes: Sequence[int]) -> 
 
 
 def measure_store(folder: Path, size: int, sweeps: int, cache: ResultCache) -> Iterator[tuple[str, dict[str, float]]]:
-    """Run the commands that ingest, learn, export and verify, and yield the name and figures of each."""
+    """Run the commands on the store of one size in order, and yield name and figures of each. Cached."""
     first, added = ([f"{size}.{name}.{suffix}" for suffix in "fea"] for name in ("first", "added"))
     steps = {
         "ingest": ["ingest", *first],
@@ -93,7 +95,7 @@ def measure_store(folder: Path, size: int, sweeps: int, cache: ResultCache) -> I
     }
     for step, arguments in steps.items():
         command = ["--store", f"sqlite:///{size}.db", *arguments]
-        yield step, cache.find(f"{size} {step}", partial(run_command, command, folder))
+        yield step, cache.get_or_make(f"{size} {step}", partial(run_command, command, folder))
 
 
 def _print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[float]]) -> None:

@@ -31,7 +31,7 @@ def read_short_pairs(source: str, target: str, pairs: int | None) -> tuple[list[
 
 
 def make_text_batch(source: Iterable[str], target: Iterable[str]) -> ItgBatch:
-    """Return the batch of the pairs with these sides."""
+    """Return the batch of the pairs with these tokenized sides."""
     sides = read_side(source), read_side(target)
     return make_batch(sides[0].words, sides[0].offset, sides[1].words, sides[1].offset)
 
@@ -40,6 +40,7 @@ def measure_itg(corpus: Corpus) -> Figures:
     """Measure processor time and acceptance by sampler and slice parameter a.
 
     Times are means over the second half of the sweeps, acceptance over all sweeps. Failed charts are of the last sweep.
+    The exhaustive sampler resamples only up to 500 pairs, in two sweeps.
     """
     batch = make_text_batch(*read_short_pairs(corpus.source, corpus.target, corpus.pairs))
     model1 = train_model1(batch)

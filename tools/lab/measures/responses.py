@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -23,15 +23,18 @@ from hierogram.storage.browsing.reader import Reader
 from hierogram.storage.database.connection import POSTGRES, make_engine, parse_url
 from hierogram.storage.exceptions import StoreMissingError
 from hierogram.storage.store import Store, open_store
-from hierogram.tools.lab.measures.exporting import generate
+from hierogram.tools.lab.measures.exporting import create_large_store
 from hierogram.tools.lab.measures.results import Corpus, Figures, temporary_folder
 from hierogram.tools.lab.measures.sampling import read_rows
 
 _MAX_RULES = 150
+"""Number of rules whose pages are measured."""
 _MAX_WAIT_MS = 300.0
 _UNLIMITED = HttpConfiguration(port=0, max_rate=1_000_000_000, max_burst=1_000_000_000)
+"""HTTP configuration with a free port and without a limit on requests."""
 _HTML = "text/html"
 _SENTENCES = 100
+"""Number of sentences for which evidence is measured."""
 _POLL_SECONDS = 0.01
 _TIMEOUT_SECONDS = 120
 """Maximum seconds without data, so that the measurement fails if the server thread dies."""
@@ -54,7 +57,7 @@ def _large_stores(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
             with suppress(StoreMissingError), Reader(urls["postgres"]):
                 raise UsageError("--postgres: the database already contains a store: name an empty database")
         for name, url in urls.items():
-            sizes = generate(url, corpus)
+            sizes = create_large_store(url, corpus)
             if parse_url(url).get_backend_name() == POSTGRES:
                 # Analyze the tables now, because autovacuum would do it only after a minute.
                 engine = make_engine(parse_url(url)).execution_options(isolation_level="AUTOCOMMIT")
@@ -65,10 +68,10 @@ def _large_stores(corpus: Corpus) -> Iterator[tuple[str, str, Figures]]:
 
 
 def _measure_pages(url: str, seed: int) -> Figures:
-    draw = random.Random(seed)
+    rng = random.Random(seed)
     with Reader(url) as reader, reader.read() as transaction:
         last = transaction.row("SELECT last_rule_id FROM store_state")
-        ids = ", ".join(str(draw.randrange(1, int(last[0]) + 1)) for _ in range(3 * _MAX_RULES)) if last else "0"
+        ids = ", ".join(str(rng.randrange(1, int(last[0]) + 1)) for _ in range(3 * _MAX_RULES)) if last else "0"
         rows = transaction.rows(f"SELECT source, target FROM rules WHERE id IN ({ids}) AND count > 0")
     page_requests = list(_page_requests([(row[0], row[1]) for row in rows], random.Random(seed)))
     times: dict[str, list[float]] = {}
@@ -93,21 +96,21 @@ def _summary(milliseconds: list[float]) -> Figures:
     return {"median_ms": float(np.median(milliseconds)), "95th_percentile_ms": float(np.percentile(milliseconds, 95))}
 
 
-def _page_requests(rules: list[tuple[str, str]], draw: random.Random) -> Iterator[tuple[str, str]]:
+def _page_requests(rules: list[tuple[str, str]], rng: random.Random) -> Iterator[tuple[str, str]]:
     """Yield kinds and paths of seven pages for each of up to 150 random rules.
 
     The word is on a random side of the rule. Rules without words on this side are omitted.
     """
     rules_used = 0
-    for source, target in draw.sample(rules, len(rules)):
-        side = draw.choice(("source", "target"))
+    for source, target in rng.sample(rules, len(rules)):
+        side = rng.choice(("source", "target"))
         symbols = parse_side(source if side == "source" else target)
         words = [symbol for symbol in symbols if isinstance(symbol, str) and symbol != "_"]
         if not words:
             continue
-        word = draw.choice(words)
+        word = rng.choice(words)
         phrase = " ".join(symbol if isinstance(symbol, str) else "_" for symbol in symbols)
-        order = draw.choice(("probability", "surprise"))
+        order = rng.choice(("probability", "surprise"))
         yield "search for a word", build_url("/search", q=word, side=side)
         yield "search for a word by probability", build_url("/search", q=word, side=side, order=order)
         yield "search for a phrase", build_url("/search", q=phrase, side=side)
@@ -142,6 +145,7 @@ class _StubDaemon:
 
 @contextmanager
 def _serve(store: Store) -> Iterator[http.client.HTTPConnection]:
+    """Serve a store over HTTP in a thread, and yield a connection to it."""
     loop = HttpLoop(cast("Daemon", _StubDaemon(store)))
     stop = threading.Event()
     thread = threading.Thread(target=loop.run, args=(stop, Heartbeat()))
@@ -161,7 +165,7 @@ def _serve(store: Store) -> Iterator[http.client.HTTPConnection]:
 
 
 def measure_services(corpus: Corpus) -> Figures:
-    """Measure `GET /v1/evidence` in milliseconds, on SQLite, and on Postgres if given."""
+    """Measure `GET /v1/evidence` in milliseconds on a large store, on SQLite, and on Postgres if given."""
     figures: Figures = {}
     sentences = _sentences(corpus)
     paths = [build_url("/v1/evidence", source=sentence, tokenized="true") for sentence in sentences]
@@ -182,11 +186,11 @@ def measure_services(corpus: Corpus) -> Figures:
 
 def _sentences(corpus: Corpus) -> list[str]:
     """Return 100 new sentences: the first half of a random sentence, then the second half of another."""
-    draw = random.Random(corpus.seed)
+    rng = random.Random(corpus.seed)
     rows = read_rows(corpus)
     sentences = []
     for _ in range(_SENTENCES):
-        first, second = (draw.choice(rows).source.split(" ") for _ in range(2))
+        first, second = (rng.choice(rows).source.split(" ") for _ in range(2))
         sentences.append(" ".join(first[: (len(first) + 1) // 2] + second[len(second) // 2 :]))
     return sentences
 
@@ -196,7 +200,7 @@ def _get(connection: http.client.HTTPConnection, path: str, accept: str = "*/*")
     started = time.perf_counter()
     connection.request("GET", path, headers={"Accept": accept})
     answer = connection.getresponse()
-    read: Any = answer.read()
+    content = answer.read()
     milliseconds = (time.perf_counter() - started) * 1e3
-    assert answer.status == 200, (path, read)
+    assert answer.status == 200, (path, content)
     return milliseconds

@@ -25,9 +25,11 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.files import atomic_write
 
 Figures = dict[str, Any]
+"""Results of a measurement by name. Nested results are dictionaries."""
 Value = TypeVar("Value")
 
 BitextFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False)]
+"""Argument of a command: an existing file of source sentences, target sentences or links."""
 
 _TIMEOUT_SECONDS = 300.0
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
@@ -53,7 +55,7 @@ class Corpus:
         return [self.source, self.target, self.alignment]
 
     def files(self, folder: Path) -> list[str]:
-        """Return `paths`. If `pairs` is set, write the first pairs to the folder and return their paths."""
+        """Return `paths`, or if `pairs` is set, the paths of copies in the folder with only the first pairs."""
         if self.pairs is None:
             return self.paths
         paths = []
@@ -66,6 +68,7 @@ class Corpus:
 
 
 Measure = Callable[[Corpus], Figures]
+"""Measurement of one section of the benchmark."""
 
 
 def peak_mb() -> float:
@@ -91,7 +94,7 @@ def run_module(
 
 
 def run_in_process(work: Callable[..., Value], *arguments: Any) -> Value:
-    """Call a function in a new process and return the result."""
+    """Call a function in a new process and return the result. All must be picklable."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *arguments).result()
 
@@ -139,13 +142,13 @@ def post(url: str, path: str, body: Any) -> Any:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Yield a temporary folder, and ignore errors when it is deleted."""
+    """Yield a temporary folder. Errors when it is deleted are ignored."""
     with tempfile.TemporaryDirectory(prefix="hierogram-bench-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 def time_call(work: Callable[[], Value], clock: Callable[[], float] = time.perf_counter) -> tuple[float, Value]:
-    """Call a function and return the seconds and the result."""
+    """Call a function and return the seconds on the clock and the result."""
     started = clock()
     done = work()
     return clock() - started, done
@@ -161,7 +164,10 @@ class ResultCache:
     def __contains__(self, name: str) -> bool:
         return name in self._values
 
-    def find(self, name: str, make: Callable[[], Value], file: Path | None = None) -> Value:
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def get_or_make(self, name: str, make: Callable[[], Value], file: Path | None = None) -> Value:
         """Return the cached result. If the result or `file` is missing, call `make` and cache its result."""
         if name not in self._values or (file is not None and not file.exists()):
             self._values[name] = make()
@@ -171,7 +177,7 @@ class ResultCache:
 
 
 def check_settings(path: Path, settings: Mapping[str, Any]) -> None:
-    """Write the settings of results to a file. Raises `UsageError` if the file contains other settings."""
+    """Write the settings of results to a file. Raises `UsageError` if the file has other settings."""
     now = json.loads(json.dumps(dict(settings)))
     if not path.exists():
         write_json(path, now)
@@ -194,7 +200,7 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> str
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Iterable[Any]], delimiter: str = ",") -> None:
-    """Write a table with column names in the first line."""
+    """Write a CSV file with column names in the first line."""
     with path.open("w", newline="") as file:
         csv.writer(file, delimiter=delimiter).writerows([columns, *rows])
 

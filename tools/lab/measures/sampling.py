@@ -1,4 +1,4 @@
-"""Measure the samplers without a store: forests, sweeps, and the first sweep."""
+"""Chains without a store, and measurements of the samplers: forests, sweeps, and the first sweep."""
 
 import os
 import subprocess
@@ -33,6 +33,7 @@ from hierogram.storage.records.settings import Settings
 from hierogram.tools.lab.measures.results import Corpus, Figures, time_call
 
 SETTINGS = Settings()
+"""Default settings of a store."""
 EVERY_NODE = Schedule(0, 0)
 """Schedule that samples every node from the first sweep."""
 _FULL_SWEEPS = 3
@@ -55,54 +56,55 @@ def read_rows(corpus: Corpus) -> list[PairRow]:
 
 
 def read_batch(corpus: Corpus) -> Batch:
-    """Return the batch of a corpus."""
+    """Return the forests of a corpus's pairs, to sample from."""
     return load_pairs(read_rows(corpus), SETTINGS).batch
 
 
-def model_over(
+def build_model_for(
     batch: Batch,
     kind: str = SETTINGS.model,
     strength: float = SETTINGS.strength,
     discount: float = SETTINGS.discount,
 ) -> Model:
-    """Build a rule model for the vocabulary of a batch."""
+    """Build a rule model for the vocabulary of a batch, with the default settings of a store unless given."""
     source_types = int(batch.bitext.source.max(initial=0)) + 1
     target_types = int(batch.bitext.target.max(initial=0)) + 1
     return build_model(ModelSettings(kind, strength, discount), source_types, target_types, longest_rule(SETTINGS))
 
 
 @dataclass(frozen=True, slots=True)
-class TrialOptions:
-    """Options of a chain."""
+class StorelessChainOptions:
+    """Options of a chain. `start` is an initial state of `samplers.grammar.settings`."""
 
     seed: int = 1
     start: str = CUT
     threads: int = 1
-    # True to sample sequentially.
-    exact: bool = False
-    # None for the default blocks.
+    # True to sample sequentially, without blocks.
+    sequential: bool = False
+    # Blocks of a chain that is not sequential, or None for blocks that are suited to the number of pairs.
     blocks: Blocks | None = None
-    # False to omit the density factor.
+    # False to omit the density factor, as in Figure 6 of [CFGŠ14].
     density: bool = True
 
 
-class PhraseTrial:
-    """Chain over sentence pairs without a store. `resample` is a kernel like `sweep_pairs`."""
+class StorelessChain:
+    """Chain over the sentence pairs of a batch, without a store. The caller must call `close`."""
 
     def __init__(
         self,
         model: Model,
         batch: Batch,
         schedule: PairSchedule,
-        options: TrialOptions,
+        options: StorelessChainOptions,
         resample: Callable[..., Any] = sweep_pairs,
     ) -> None:
+        """`resample` is a kernel with the parameters of `sweep_pairs`."""
         self._options = options
         self._schedule = schedule
         self._executor = ThreadPoolExecutor(options.threads)
         self.kernel = build(
             model, batch, resample=resample,
-            blocks=None if options.exact else options.blocks or Blocks.suited_to(batch.size),
+            blocks=None if options.sequential else options.blocks or Blocks.suited_to(batch.size),
             workers=options.threads, run=self._executor.map,
         )  # fmt: skip
         derivations = initial_state(options.seed, batch, options.start)
@@ -149,16 +151,17 @@ def measure_forests(corpus: Corpus) -> Figures:
 
 
 def measure_sweeps(corpus: Corpus) -> Figures:
-    """Measure 100 stratified sweeps as in the paper, then sweeps over all levels on one core."""
+    """Measure 100 sweeps with the schedule of [CFGŠ14 §5.3], then sweeps over all levels on one core."""
     batch = read_batch(corpus)
     schedule = Schedule()
-    options = TrialOptions(corpus.seed, threads=corpus.threads, blocks=Blocks.suited_to(batch.size))
-    chain = PhraseTrial(model_over(batch), batch, schedule, options)
+    options = StorelessChainOptions(corpus.seed, threads=corpus.threads)
+    chain = StorelessChain(build_model_for(batch), batch, schedule, options)
     before = chain.log_likelihood()
     stages_seconds: dict[int, float] = {}
     total = 0.0
-    warm = read_batch(replace(corpus, pairs=32))
-    PhraseTrial(model_over(warm), warm, EVERY_NODE, options).sweep()
+    # Compile or load the kernels now, so that the measured times exclude it.
+    few = read_batch(replace(corpus, pairs=32))
+    StorelessChain(build_model_for(few), few, EVERY_NODE, options).sweep()
     for number in range(1, 101):
         stage = int(schedule.reached(np.array([number]))[0])
         seconds, _ = time_call(chain.sweep)
@@ -183,6 +186,7 @@ def measure_sweeps(corpus: Corpus) -> Figures:
 
 
 _STARTS = 5
+"""Number of starts with cached kernels, of which the fastest counts."""
 _FIRST_PAIRS = 100
 _FIRST_SWEEP = """
 import time
@@ -192,17 +196,18 @@ relax_gc()
 from hierogram.daemon.learning.kinds.synchronous import BackgroundCompilation
 from hierogram.samplers.grammar.schedules import Schedule
 from hierogram.tools.lab.measures.results import Corpus
-from hierogram.tools.lab.measures.sampling import PhraseTrial, TrialOptions, model_over, read_batch
-kernel = BackgroundCompilation()
+from hierogram.tools.lab.measures.sampling import StorelessChain, StorelessChainOptions, build_model_for, read_batch
+compilation = BackgroundCompilation()
 batch = read_batch(Corpus(*{files!r}))
-chain = PhraseTrial(model_over(batch), batch, Schedule(), TrialOptions(threads=2))
-kernel.wait()
+chain = StorelessChain(build_model_for(batch), batch, Schedule(), StorelessChainOptions(threads=2))
+compilation.wait()
 chain.sweep()
 print(time.perf_counter() - started)
 """
 
 
 def _first_sweep(files: list[str], environment: dict[str, str]) -> float:
+    """Return the seconds from the start of a new Python process to the end of the first sweep."""
     command = [sys.executable, "-c", _FIRST_SWEEP.format(files=files)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     return float(done.stdout)

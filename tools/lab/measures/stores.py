@@ -13,10 +13,12 @@ from hierogram.storage.store import Store, open_store
 from hierogram.tools.lab.measures.results import Corpus, Figures, temporary_folder, time_call
 
 _INGEST_ROUNDS = 3
-_REOPENED = 1_000
+_REOPENED_PAIRS = 1_000
+"""Maximum number of pairs that the reopened store loads and sweeps."""
 
 
 def _ingest(store: Store, paths: list[str]) -> tuple[int, float]:
+    """Ingest files. Returns the number of new pairs, and seconds."""
     with PairFiles(paths) as source:
         seconds, done = time_call(lambda: ingest(store, source))
         return done.totals.accepted, seconds
@@ -49,7 +51,7 @@ def measure_learning(corpus: Corpus) -> Figures:
             done = learn(store, options=LearnOptions(corpus.threads))
         started = time.perf_counter()
         with open_store(f"sqlite:///{path}") as store, Learner(store, LearnOptions(corpus.threads)) as learner:
-            rows = store.stalest_pairs(_REOPENED)
+            rows = store.stalest_pairs(_REOPENED_PAIRS)
             batch = learner.open(rows)
             opening = time.perf_counter() - started
             learner.sweep(batch, batch.sweeps + 1)

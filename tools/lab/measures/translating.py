@@ -26,11 +26,14 @@ from hierogram.tools.translation.translating import Translator
 
 _PAIRS_PER_BITEXT = 1_000
 _WORDS = 20
-_SENTENCES = 100
+"""Number of words of the measured sentences."""
+_MAX_SENTENCES = 100
 _ORDERS = (3, 5)
+"""Orders of the language models."""
 
 
 def _bitexts(rows: list[PairRow]) -> tuple[list[Bitext], Numbering, Numbering]:
+    """Return the pairs in bitexts, with the word numbers of the source and of the target."""
     source = Numbering(sorted({word for row in rows for word in row.source.split(" ")}))
     target = Numbering(sorted({word for row in rows for word in row.target.split(" ")}))
     parts = (rows[k : k + _PAIRS_PER_BITEXT] for k in range(0, len(rows), _PAIRS_PER_BITEXT))
@@ -49,15 +52,15 @@ def measure_translating(corpus: Corpus) -> Figures:
         rules = _write_rules(path, rows, corpus.threads, corpus.rules)
         text = folder / "target.txt"
         write_lines(text, (row.target for row in rows))
-        models = {order: _model(text, order) for order in _ORDERS}
+        models = {order: _estimate_model(text, order) for order in _ORDERS}
         # Read a small grammar first, so that times do not include compiling or loading kernels.
         small = folder / "small.cdec"
         small.write_text("[X] ||| a ||| b ||| EGivenF=-1 ||| 0-0\n")
-        _read(small)
-        reading, grammar = time_call(lambda: _read(path))
+        _read_grammar(small)
+        reading, grammar = time_call(lambda: _read_grammar(path))
         packed = folder / "grammar.packed"
         write_grammar(packed, grammar)
-        mapping, grammar = time_call(lambda: _read(packed))
+        mapping, grammar = time_call(lambda: _read_grammar(packed))
         with progress("read the language model", "n-grams") as bar:
             opened = {order: open_language_model(str(model), bar) for order, model in models.items()}
         figures: Figures = {
@@ -66,30 +69,32 @@ def measure_translating(corpus: Corpus) -> Figures:
             "reading_packed_seconds": mapping,
             "ngrams": sum(opened[_ORDERS[-1]].counts()),
         }
-        sentences = [row.source for row in rows if row.source.count(" ") == _WORDS - 1][:_SENTENCES]
+        sentences = [row.source for row in rows if row.source.count(" ") == _WORDS - 1][:_MAX_SENTENCES]
         for order, model in opened.items():
             resources = TranslationResources(TranslateOptions(), dict(DEFAULT_WEIGHTS), model, Glossary())
             weighing, translator = time_call(partial(resources.translator, grammar))
             figures[f"weighing_seconds_{order}_grams"] = weighing
-            figures[f"seconds_per_sentence_{order}_grams"] = _seconds(translator, sentences, 1)
-            figures[f"seconds_per_sentence_{order}_grams_100_best"] = _seconds(translator, sentences, 100)
+            figures[f"seconds_per_sentence_{order}_grams"] = _seconds_per_sentence(translator, sentences, 1)
+            figures[f"seconds_per_sentence_{order}_grams_100_best"] = _seconds_per_sentence(translator, sentences, 100)
         figures["sentences"] = len(sentences)
     return figures
 
 
-def _seconds(translator: Translator, sentences: list[str], best: int) -> float:
+def _seconds_per_sentence(translator: Translator, sentences: list[str], best: int) -> float:
+    """Measure the `best` best translations of sentences. Returns 0 without sentences."""
+    # Do not measure the first translations, which load kernels.
     for line in sentences[:2]:
         translator.translate(line, best)
     seconds, _ = time_call(lambda: [translator.translate(line, best) for line in sentences])
     return seconds / max(len(sentences), 1)
 
 
-def _read(path: Path) -> Any:
+def _read_grammar(path: Path) -> Any:
     with progress("read the grammar", "rules") as bar:
         return open_grammar(str(path), 2, bar)
 
 
-def _model(text: Path, order: int) -> Path:
+def _estimate_model(text: Path, order: int) -> Path:
     path = text.with_name(f"target.{order}.lm")
     with progress("lm", "n-grams") as bar:
         build_model([str(text)], [path], EstimationOptions(order=order), bar)

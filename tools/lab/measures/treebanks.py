@@ -32,9 +32,10 @@ from hierogram.tools.treebanks.grammars import Prior, TreeGrammar
 from hierogram.tools.treebanks.parsing import Parser
 from hierogram.tools.treebanks.requests import MER, MPD
 
-_SWEEPS = 60
-_STEADY = 10
-_SHORTEST, _LONGEST, _SENTENCES = 38, 42, 15
+_SWEEPS, _STEADY_SWEEPS = 60, 10
+"""Number of sweeps of the measured chain, and of those at temperature 1."""
+_MIN_WORDS, _MAX_WORDS, _MAX_SENTENCES = 38, 42, 15
+"""Lengths and maximum number of the parsed sentences."""
 
 
 def list_words(tree: Tree) -> list[str]:
@@ -74,7 +75,7 @@ def sample_treebank(
 
 
 def prepare_trees(trees: Sequence[Tree], transformations: Transformations) -> list[Tree]:
-    """Transform clean trees for learning, and replace rare words by classes of unknown words."""
+    """Transform cleaned trees for learning, and replace their rare words by classes of unknown words."""
     counts = Counter(word for tree in trees for word in list_words(tree))
     vocabulary = find_known_words(counts, transformations.rare)
     known = (with_words(tree, replace_unknown(list_words(tree), vocabulary)) for tree in trees)
@@ -82,7 +83,7 @@ def prepare_trees(trees: Sequence[Tree], transformations: Transformations) -> li
 
 
 class CountedFragment(NamedTuple):
-    """Fragment in bracket notation, with its root label and its number of uses."""
+    """Root label, fragment in bracket notation, and number of its uses."""
 
     label: str
     fragment: str
@@ -90,7 +91,7 @@ class CountedFragment(NamedTuple):
 
 
 def count_fragments(chain: TreeChain) -> list[CountedFragment]:
-    """Return the fragments in use, sorted by label and descending uses."""
+    """Return the fragments in the current derivations, sorted by label and descending uses."""
     loaded, state = chain.loaded, chain.state
     assert state is not None
     deltas = add_state(empty_deltas(), loaded.batch, state.derivations, (1, 0, 0, 0), np.arange(loaded.batch.size))
@@ -101,12 +102,12 @@ def count_fragments(chain: TreeChain) -> list[CountedFragment]:
 
 
 def parse_fragments(chain: TreeChain) -> list[tuple[Tree, float]]:
-    """Return the fragments in use as trees, with their numbers of uses."""
+    """Return the fragments in the current derivations as trees, with their numbers of uses."""
     return [(read_tree(counted.fragment, frontiers=True), float(counted.uses)) for counted in count_fragments(chain)]
 
 
 def to_context_free(grammar: TreeGrammar) -> TreeGrammar:
-    """Return the context-free grammar of all productions in the fragments."""
+    """Return the context-free grammar of all productions in the fragments, with their summed uses."""
     return TreeGrammar(
         [
             (Tree(label, tuple(child if lexical else Tree(child) for child in right)), count)
@@ -116,16 +117,16 @@ def to_context_free(grammar: TreeGrammar) -> TreeGrammar:
 
 
 def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
-    """Measure the median processor seconds to parse a sentence of about 40 words, by objective.
+    """Measure the median processor seconds to parse a sentence of 38 to 42 words, by objective.
 
-    The figures are None if no tree has about 40 words.
+    The figures are None if no tree has this length.
     """
     fragments = parse_fragments(chain)
     priors = {label: Prior(*parameters) for label, *parameters in chain.labels()}
     grammar = approximate(TreeGrammar(fragments), Transformations().root, priors)
     parser = Parser(grammar, Transformations().root, 0, seed)
     sentences = [list_words(read_tree(text)) for text in trees]
-    chosen = [words for words in sentences if _SHORTEST <= len(words) <= _LONGEST][:_SENTENCES]
+    chosen = [words for words in sentences if _MIN_WORDS <= len(words) <= _MAX_WORDS][:_MAX_SENTENCES]
     rules = sum(map(len, grammar.rules))
     figures: Figures = {"sentences": len(chosen), "fragments": len(fragments), "chart_rules": rules}
     for objective in (MPD, MER):
@@ -138,10 +139,10 @@ def measure_parsing(chain: TreeChain, trees: list[str], seed: int) -> Figures:
 
 
 def measure_trees(corpus: Corpus) -> Figures:
-    """Learn a grammar of a treebank by an annealed chain, and measure parsing."""
+    """Learn a grammar of `corpus.treebank` by an annealed chain, and measure parsing."""
     transformations = Transformations()
     clean = [clean_tree(tree, transformations) for tree in read_trees(str(corpus.treebank), corpus.pairs)]
     texts = [str(tree) for tree in prepare_trees(clean, transformations)]
-    annealing = Annealing(_SWEEPS - _STEADY)
-    chain = sample_treebank(texts, base=BASES[-1], seed=corpus.seed, annealing=annealing, sweeps=_STEADY)
+    annealing = Annealing(_SWEEPS - _STEADY_SWEEPS)
+    chain = sample_treebank(texts, base=BASES[-1], seed=corpus.seed, annealing=annealing, sweeps=_STEADY_SWEEPS)
     return {"trees": len(texts), "parsing": measure_parsing(chain, texts, corpus.seed)}

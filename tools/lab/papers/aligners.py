@@ -32,12 +32,12 @@ from hierogram.tools.lab.measures.results import BitextFile, time_call, write_js
 from hierogram.tools.lab.papers.translations import (
     HIERO,
     MAX_SCOPE,
-    START,
+    START_STORE,
     Experiment,
     ExperimentOptions,
     GrammarFile,
     TranslationSystem,
-    begin,
+    begin_experiment,
     ensure_store,
 )
 from hierogram.tools.translation.options import TranslateOptions
@@ -45,7 +45,9 @@ from hierogram.tools.translation.options import TranslateOptions
 ALIGNERS = ("bhmm", "bhmm-z", *(name for name in ALL_MODELS if name not in ("bhmm", "bhmm-z")))
 """Aligners, with the models of the paper first."""
 ONE, BOTH = "directional", "symmetrized"
+"""Links of one direction, and symmetrized links of both directions."""
 PHRASES = "phrases"
+"""Name of the grammar of phrases, without rules of scope above 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,49 +81,52 @@ class _Figure:
         self._files = source, target
         self._sides = read_side(read_sentences(str(source))), read_side(read_sentences(str(target)))
         self._cache = experiment.cache
-        self._scopes = {PHRASES: 0, HIERO: MAX_SCOPE}
+        self._max_scopes = {PHRASES: 0, HIERO: MAX_SCOPE}
 
     def rows(self, aligner: str) -> list[LinksRow]:
         """Align in both directions. Returns a row for one direction's links, and a row for symmetrized links."""
         paths = {
             symmetrization: self._options.work / f"{aligner}-{symmetrization}.align" for symmetrization in (ONE, BOTH)
         }
-        seconds = self._cache.find(f"{aligner}: seconds", partial(self._align, aligner, paths), paths[BOTH])
+        seconds = self._cache.get_or_make(f"{aligner}: seconds", partial(self._align, aligner, paths), paths[BOTH])
         return [self._row(aligner, symmetrization, path, seconds) for symmetrization, path in paths.items()]
 
     def _align(self, aligner: str, paths: dict[str, Path]) -> float:
+        """Align the training pairs, write the links by symmetrization, and return processor seconds."""
         options = corpus_options(AlignOptions(model=aligner), len(self._sides[0].offset) - 1)
         spent, (directions, *_) = time_call(
             lambda: align_sides(words_and_stems(*self._sides), options, threads=1), time.process_time
         )
         target_links, source_links = directions
         offsets = [side.offset for side in self._sides]
-        none = np.full(len(target_links), -1, np.int16)
+        no_links = np.full(len(target_links), -1, np.int16)
         links_by_name = {
-            ONE: symmetrize("union", none, source_links, *offsets),
+            ONE: symmetrize("union", no_links, source_links, *offsets),
             BOTH: symmetrize(GDFA, target_links, source_links, *offsets),
         }
-        for symmetrization, found in links_by_name.items():
-            write_lines(paths[symmetrization], AlignedCorpus(found, np.zeros(len(found.source), np.float32)).lines())
-        links = plural(len(links_by_name[BOTH].source), "symmetrized link")
-        print_note(f"{aligner}: {links}, {spent:.0f} s of processor time")
+        for symmetrization, links in links_by_name.items():
+            no_scores = np.zeros(len(links.source), np.float32)
+            write_lines(paths[symmetrization], AlignedCorpus(links, no_scores).lines())
+        number = plural(len(links_by_name[BOTH].source), "symmetrized link")
+        print_note(f"{aligner}: {number}, {spent:.0f} s of processor time")
         return spent
 
     def _row(self, aligner: str, symmetrization: str, path: Path, seconds: float) -> LinksRow:
         folder = self._options.work / f"{aligner}-{symmetrization}"
         folder.mkdir(exist_ok=True)
-        system = TranslationSystem(f"{aligner}, {symmetrization}", START, heuristic=True)
+        system = TranslationSystem(f"{aligner}, {symmetrization}", START_STORE, heuristic=True)
         grammar = folder / "hiero.cdec"
 
         def extract() -> list[int]:
             files = [*map(str, self._files), str(path)]
-            return self._experiment.write(system, ensure_store(folder, START, files, self._options.threads), grammar)
+            url = ensure_store(folder, START_STORE, files, self._options.threads)
+            return self._experiment.export_grammar(system, url, grammar)
 
-        by_scope = self._cache.find(f"{system.name}: rules by scope", extract, grammar)
+        by_scope = self._cache.get_or_make(f"{system.name}: rules by scope", extract, grammar)
         grammar_file = GrammarFile(system, grammar, by_scope)
         bleu = {
-            name: self._cache.find(f"{system.name}, {name}: BLEU", partial(self._bleu, grammar_file, scope))
-            for name, scope in self._scopes.items()
+            name: self._cache.get_or_make(f"{system.name}, {name}: BLEU", partial(self._bleu, grammar_file, scope))
+            for name, scope in self._max_scopes.items()
         }
         links = sum(map(len, read_links(str(path))))
         rules = sum(by_scope[: MAX_SCOPE + 1])
@@ -129,7 +134,7 @@ class _Figure:
 
     def _bleu(self, grammar_file: GrammarFile, scope: int) -> float:
         resources = self._experiment.load_resources(TranslateOptions(max_scope=scope))
-        return self._experiment.tuned_bleu(resources, grammar_file, self._options.iterations)
+        return self._experiment.tune_and_score(resources, grammar_file, self._options.iterations)
 
 
 @with_options
@@ -139,7 +144,7 @@ def main(
     options: FigureOptions,
 ) -> None:
     """Align with each aligner, extract grammars, and print their sizes and BLEU."""
-    figure = _Figure(options, begin([str(source), str(target)], options))
+    figure = _Figure(options, begin_experiment([str(source), str(target)], options))
     rows = [row for aligner in options.only or ALIGNERS for row in figure.rows(aligner)]
     write_json(options.work / "figure1.json", [asdict(row) for row in rows])
     base = "bhmm" if any(row.aligner == "bhmm" for row in rows) else rows[0].aligner

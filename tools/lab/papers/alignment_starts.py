@@ -23,16 +23,16 @@ from hierogram.samplers.alignment.models.sampler import AlignmentKernel, chain_s
 from hierogram.samplers.alignment.options import AlignerOptions
 from hierogram.tools.lab.measures.results import BitextFile
 
-MODEL1, HALF, NOTHING = "model1", "half", "nothing"
-STARTS = (MODEL1, HALF, NOTHING)
+MODEL1, HALF, UNLINKED_START = "model1", "half", "nothing"
+STARTS = (MODEL1, HALF, UNLINKED_START)
 """Starts: the links of IBM Model 1, a random half of these links, and no links."""
 _PARTS = 5
 """Number of parts of a chain. The means of each part are printed."""
 
 
-def _rising(start: float, steps: NDArray[np.generic]) -> float:
-    """Return the sum of ln(start · (start + 1) · …), with `steps` factors in each product."""
-    values, times = np.unique(steps, return_counts=True)
+def _log_products(start: float, factors: NDArray[np.generic]) -> float:
+    """Return the sum of ln(start · (start + 1) · …) over products with the given numbers of factors."""
+    values, times = np.unique(factors, return_counts=True)
     return sum(
         float(n) * (lgamma(start + x) - lgamma(start)) for x, n in zip(values.tolist(), times.tolist(), strict=True)
     )
@@ -45,17 +45,18 @@ def log_likelihood(chain: AlignmentChain, options: AlignerOptions, emitted_types
     """
     rows = chain.pairs.rows
     jumps = chain.jumps[:-1]
-    words = _rising(options.lexical, rows["count"][rows["key"] != 0])
-    words -= _rising(options.lexical * emitted_types, chain.totals["links"])
+    log_p = _log_products(options.lexical, rows["count"][rows["key"] != 0])
+    log_p -= _log_products(options.lexical * emitted_types, chain.totals["links"])
     shares = np.array([jump_share(chain.jumps, k) for k in range(len(jumps))])
-    words += float(jumps @ np.log(shares))
-    return words + _rising(options.jump, jumps) - _rising(options.jump * len(jumps), jumps.sum(keepdims=True))
+    log_p += float(jumps @ np.log(shares))
+    log_p -= _log_products(options.jump * len(jumps), jumps.sum(keepdims=True))
+    return log_p + _log_products(options.jump, jumps)
 
 
 def first_links(direction: Direction, start: str, seed: int) -> NDArray[np.int16]:
-    """Return the links of a start, int16[N]."""
+    """Return the links of a start, int16[N]: the position that each word is linked to, or `UNLINKED`."""
     links = model1_links(direction.bitext, len(direction.conditioning.vocabulary))
-    if start == NOTHING:
+    if start == UNLINKED_START:
         links[:] = UNLINKED
     elif start == HALF:
         links[np.random.default_rng(seed).random(len(links)) < 0.5] = UNLINKED

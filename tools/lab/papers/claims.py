@@ -19,14 +19,14 @@ import typer
 from hierogram.daemon.cli.common import plural, print_note
 from hierogram.tools.lab.measures.results import ResultCache, processor_seconds, run_module
 
-_RANGE = 0.2
+_MAX_SHARE = 0.2
 """Share of the whole work up to which masks must be better than tic-tac-toe pruning."""
 
 
 class Finding(NamedTuple):
-    """Claim of a paper: its place, its statement, True if it holds in this run, and the figures."""
+    """Claim of a paper: table, figure or section, statement, True if it holds in this run, and figures."""
 
-    where: str
+    citation: str
     claim: str
     holds: bool
     figures: str
@@ -34,7 +34,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Input files of the programs, and the folder of all results."""
+    """Paths of the source sentences, the target sentences and the treebank, and the folder of all results."""
 
     source: str
     target: str
@@ -42,32 +42,32 @@ class Inputs:
     work: Path
 
     def path(self, name: str) -> str:
-        """Return the path of a file in the folder of results."""
+        """Return the path of a result, relative to the folder of results, as text."""
         return str(self.work / name)
 
 
 @dataclass(frozen=True, slots=True)
 class PaperRun:
-    """Program of the lab, its arguments, and the claims that its output supports or contradicts."""
+    """Module of `tools/lab`, its arguments, and the claims that its output supports or contradicts."""
 
     program: str
     arguments: Callable[[Inputs], list[str]]
     findings: Callable[[Inputs, str], Iterator[Finding]]
 
 
-def above(where: str, claim: str, value: float, bound: float) -> Finding:
+def above(citation: str, claim: str, value: float, bound: float) -> Finding:
     """Return a finding that holds if a figure is above a bound."""
-    return Finding(where, claim, value > bound, f"{value:,.6g} {'>' if value > bound else '≤'} {bound:,.6g}")
+    return Finding(citation, claim, value > bound, f"{value:,.6g} {'>' if value > bound else '≤'} {bound:,.6g}")
 
 
-def _table(path: str, delimiter: str = ",") -> list[dict[str, str]]:
+def _read_table(path: str, delimiter: str = ",") -> list[dict[str, str]]:
     with open(path, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file, delimiter=delimiter))
 
 
-def _last_sweeps(data: Inputs, name: str, column: str = "label") -> dict[str, tuple[float, float]]:
-    """Return the mean log-likelihood and the mean seconds of each setup after its last sweep."""
-    rows = _table(data.path(f"{name}.csv"))
+def _means_at_end(data: Inputs, name: str, column: str = "label") -> dict[str, tuple[float, float]]:
+    """Return mean log-likelihood and seconds after the last sweep in `NAME.csv`, by values of `column`."""
+    rows = _read_table(data.path(f"{name}.csv"))
     ends_by_label: dict[str, tuple[float, float]] = {}
     for label in dict.fromkeys(row[column] for row in rows):
         chosen_rows = [row for row in rows if row[column] == label]
@@ -80,24 +80,24 @@ def _last_sweeps(data: Inputs, name: str, column: str = "label") -> dict[str, tu
     return ends_by_label
 
 
-def _sampling(name: str, pairs: int, sweeps: int, runs: int, data: Inputs) -> list[str]:
+def _sampling_arguments(name: str, pairs: int, sweeps: int, runs: int, data: Inputs) -> list[str]:
     options = f"--pairs {pairs} --sweeps {sweeps} --runs {runs} --figure".split()
     return [name, data.source, data.target, data.path("links.gdfa"), *options, data.path(f"{name}.png")]
 
 
 def _figure_5(data: Inputs, output: str) -> Iterator[Finding]:
-    ends = _last_sweeps(data, "figure-5")
+    ends = _means_at_end(data, "figure-5")
     claim = "log-likelihood: top-down above Metropolis-Hastings"
     yield above("[CFGŠ14] Figure 5", claim, ends["top-down"][0], ends["Metropolis-Hastings"][0])
 
 
 def _figure_6(data: Inputs, output: str) -> Iterator[Finding]:
-    first, second = (end for end, _ in _last_sweeps(data, "figure-6").values())
+    first, second = (end for end, _ in _means_at_end(data, "figure-6").values())
     yield above("[CFGŠ14] Figure 6", "log-likelihood: with density factor above without", first, second)
 
 
 def _stratified(data: Inputs, output: str) -> Iterator[Finding]:
-    (stratified, seconds), (unstratified, unstratified_seconds) = _last_sweeps(data, "stratified").values()
+    (stratified, seconds), (unstratified, unstratified_seconds) = _means_at_end(data, "stratified").values()
     claim, figures = (
         "log-likelihood: stratified within 1 % of every level",
         f"{stratified:,.0f} and {unstratified:,.0f}",
@@ -107,7 +107,7 @@ def _stratified(data: Inputs, output: str) -> Iterator[Finding]:
 
 
 def _processes(data: Inputs, output: str) -> Iterator[Finding]:
-    ends = _last_sweeps(data, "processes")
+    ends = _means_at_end(data, "processes")
     pitman_yor, dirichlet = ends["Pitman-Yor, by length"][0], ends["Dirichlet, by length (d = 0)"][0]
     yield above("[CFGŠ14] §5.4.3", "log-likelihood: Pitman-Yor above d = 0", pitman_yor, dirichlet)
 
@@ -116,58 +116,60 @@ def _table_2(data: Inputs, output: str) -> Iterator[Finding]:
     table = json.loads(Path(data.path("table2/table2.json")).read_text(encoding="utf-8"))
     rows = {row["name"]: row for row in table["rows"]}
     bleu, rules = ({name: row[figure] for name, row in rows.items()} for figure in ("bleu", "rules"))
-    where, single, averaged = "[CFGŠ14] Table 2", "100th sample", "averaged"
-    yield above(where, "BLEU: 100th sample above 0th", bleu[single], bleu["0th sample"])
-    yield above(where, "rules: averaged above one sample", rules[averaged], rules[single])
-    yield above(where, "rules: no singletons above averaged", rules["no singletons"], rules[averaged])
-    yield above(where, "BLEU: averaged above no singletons", bleu[averaged], bleu["no singletons"])
+    citation, single, averaged = "[CFGŠ14] Table 2", "100th sample", "averaged"
+    yield above(citation, "BLEU: 100th sample above 0th", bleu[single], bleu["0th sample"])
+    yield above(citation, "rules: averaged above one sample", rules[averaged], rules[single])
+    yield above(citation, "rules: no singletons above averaged", rules["no singletons"], rules[averaged])
+    yield above(citation, "BLEU: averaged above no singletons", bleu[averaged], bleu["no singletons"])
     p, scores = rows[averaged]["p"], f"{bleu[averaged]:.2f} and {bleu['Hiero']:.2f}"
     is_as_good = bleu[averaged] >= bleu["Hiero"] or p > 0.05
-    yield Finding(where, "BLEU: averaged not significantly below Hiero", is_as_good, f"{scores}, p {p:.3f}")
-    yield above(where, "BLEU: Pitman-Yor above d = 0", bleu[single], bleu[f"{single}, d = 0"])
+    yield Finding(citation, "BLEU: averaged not significantly below Hiero", is_as_good, f"{scores}, p {p:.3f}")
+    yield above(citation, "BLEU: Pitman-Yor above d = 0", bleu[single], bleu[f"{single}, d = 0"])
     seconds = [rows[name]["seconds"] for name in (averaged, f"{averaged}, Hiero's constraints")]
     yield above("[CFGŠ14] §5.4.3", "s per sentence: averaged above Hiero's constraints", *seconds)
 
 
 def _slices(data: Inputs, output: str) -> Iterator[Finding]:
-    ends = _last_sweeps(data, "slices/figure", "sampler")
-    where = "[BC10] Table 1, Figure 1"
+    ends = _means_at_end(data, "slices/figure", "sampler")
+    citation = "[BC10] Table 1, Figure 1"
     slices = [end for name, (end, _) in ends.items() if name.startswith("slice")]
     gibbs = [end for name, (end, _) in ends.items() if name.startswith("gibbs")]
     flat = [end for name, (end, _) in ends.items() if name.startswith("flat")]
-    yield above(where, "ln P: every slice run above every local run", min(slices), max(gibbs))
-    yield above(where, "ln P: every flat-slice run above every local run (not of the paper)", min(flat), max(gibbs))
-    yield above(where, "ln P, local: M4 above M1", ends["gibbs M4"][0], ends["gibbs M1"][0])
-    yield above(where, "ln P, local: M1 above LB", ends["gibbs M1"][0], ends["gibbs LB"][0])
-    yield above(where, "ln P, slices: M1 above LB", ends["slice a=0.15 M1"][0], ends["slice a=0.15 LB"][0])
-    yield above(where, "ln P, slices: a = 0.15 above 0.25", ends["slice a=0.15 M1"][0], ends["slice a=0.25 M1"][0])
-    yield above(where, "processor seconds: slices above local moves", ends["slice a=0.25 M1"][1], ends["gibbs M1"][1])
+    yield above(citation, "ln P: every slice run above every local run", min(slices), max(gibbs))
+    yield above(citation, "ln P: every flat-slice run above every local run (not of the paper)", min(flat), max(gibbs))
+    yield above(citation, "ln P, local: M4 above M1", ends["gibbs M4"][0], ends["gibbs M1"][0])
+    yield above(citation, "ln P, local: M1 above LB", ends["gibbs M1"][0], ends["gibbs LB"][0])
+    yield above(citation, "ln P, slices: M1 above LB", ends["slice a=0.15 M1"][0], ends["slice a=0.15 LB"][0])
+    yield above(citation, "ln P, slices: a = 0.15 above 0.25", ends["slice a=0.15 M1"][0], ends["slice a=0.25 M1"][0])
+    yield above(
+        citation, "processor seconds: slices above local moves", ends["slice a=0.25 M1"][1], ends["gibbs M1"][1]
+    )
 
 
 def _slices_and_phrases(data: Inputs, output: str) -> Iterator[Finding]:
-    ends = _last_sweeps(data, "phrases/figure", "sampler")
-    where = "[BC10] Table 1, phrases in the local sampler"
+    ends = _means_at_end(data, "phrases/figure", "sampler")
+    citation = "[BC10] Table 1, phrases in the local sampler"
     likelihoods = {
         name: [ends[f"{name} {start}"][0] for start in ("LB", "M1", "M4")] for name in ("gibbs", "flat a=0.15")
     }
     words = [ends[f"slice a=0.15 {start} words only"][0] for start in ("LB", "M1", "M4")]
     claim = "ln P: slices with words only above every local run with phrases"
-    yield above(where, claim, min(words), max(likelihoods["gibbs"]))
+    yield above(citation, claim, min(words), max(likelihoods["gibbs"]))
     flat = "ln P: flat slices with phrases above every local run with phrases (not of the paper)"
-    yield above(where, flat, min(likelihoods["flat a=0.15"]), max(likelihoods["gibbs"]))
+    yield above(citation, flat, min(likelihoods["flat a=0.15"]), max(likelihoods["gibbs"]))
 
 
 def _aligners(data: Inputs, output: str) -> Iterator[Finding]:
     rows = json.loads(Path(data.path("aligners/figure1.json")).read_text(encoding="utf-8"))
     for symmetrization in ("directional", "symmetrized"):
         rows_by_aligner = {row["aligner"]: row for row in rows if row["symmetrization"] == symmetrization}
-        where = f"[SA16] Figure 1, {symmetrization}"
+        citation = f"[SA16] Figure 1, {symmetrization}"
         links = rows_by_aligner["bhmm"]["links"]
         fewest = min(row["links"] for name, row in rows_by_aligner.items() if name != "bhmm")
-        yield above(where, "links: all other aligners above bhmm", fewest, links)
+        yield above(citation, "links: all other aligners above bhmm", fewest, links)
         bhmm, bhmm_z = rows_by_aligner["bhmm"], rows_by_aligner["bhmm-z"]
-        yield above(where, "phrases: bhmm above bhmm-z", bhmm["phrases"], bhmm_z["phrases"])
-        yield above(where, "BLEU of phrases: bhmm-z above bhmm", bhmm_z["bleu"]["phrases"], bhmm["bleu"]["phrases"])
+        yield above(citation, "phrases: bhmm above bhmm-z", bhmm["phrases"], bhmm_z["phrases"])
+        yield above(citation, "BLEU of phrases: bhmm-z above bhmm", bhmm_z["bleu"]["phrases"], bhmm["bleu"]["phrases"])
     seconds = {row["aligner"]: row["seconds"] for row in rows}
     yield above("[SA16] §5", "processor seconds: bhmm-z above bhmm", seconds["bhmm-z"], seconds["bhmm"])
 
@@ -179,9 +181,9 @@ def _trees(data: Inputs, output: str) -> Iterator[Finding]:
         [tsg] = [run for run in runs if run["grammar"] == "TSG" and run["task"]["base"] == base]
         f1 = {method: score["all"]["f1"] for method, score in tsg["scores"].items()}
         worst = min(f1[method] for method in ("mpd", "mpp", "mer"))
-        where = f"[CGB09] Table 1, {name}"
-        yield above(where, "F1: TSG above the PCFG", worst, pcfg["scores"]["mpd"]["all"]["f1"])
-        yield above(where, "F1: MER above MPD and MPP", f1["mer"], max(f1["mpd"], f1["mpp"]))
+        citation = f"[CGB09] Table 1, {name}"
+        yield above(citation, "F1: TSG above the PCFG", worst, pcfg["scores"]["mpd"]["all"]["f1"])
+        yield above(citation, "F1: MER above MPD and MPP", f1["mer"], max(f1["mpd"], f1["mpp"]))
     sizes = {run["task"]["base"]: run["rules"] for run in runs if run["grammar"] == "TSG"}
     yield above("[CGB09] Table 1", "rules: P_C above P_M", sizes["pcfg"], sizes["uniform"])
 
@@ -197,15 +199,15 @@ def _fragments(data: Inputs, output: str) -> Iterator[Finding]:
     table = [line.split("\t") for line in below.splitlines()[1:]]
     rows = {cells[0]: [int(cell.replace(",", "")) for cell in cells[1:]] for cells in table}
     height, words, frontiers = rows["height"], rows["words"], rows["frontiers"]
-    where = "[CGB09] Figure 4"
-    yield above(where, "fragments: heights of 2 to 4 above larger heights", sum(height[2:5]), sum(height[5:]))
-    yield above(where, "fragments: up to two words above more words", sum(words[:3]), sum(words[3:]))
+    citation = "[CGB09] Figure 4"
+    yield above(citation, "fragments: heights of 2 to 4 above larger heights", sum(height[2:5]), sum(height[5:]))
+    yield above(citation, "fragments: up to two words above more words", sum(words[:3]), sum(words[3:]))
     few, others = sum(frontiers[1:3]), frontiers[0] + sum(frontiers[3:])
-    yield above(where, "fragments: one or two frontier nonterminals above other numbers", few, others)
+    yield above(citation, "fragments: one or two frontier nonterminals above other numbers", few, others)
 
 
 def _pruning(data: Inputs, output: str) -> Iterator[Finding]:
-    rows = _table(data.path("pruning.tsv"), "\t")
+    rows = _read_table(data.path("pruning.tsv"), "\t")
     size = [float(row["size"]) for row in rows]
     middle = sorted(size)[len(size) // 2]
 
@@ -215,20 +217,20 @@ def _pruning(data: Inputs, output: str) -> Iterator[Finding]:
         ]
         return sum(column_values) / len(column_values)
 
-    where = "[BPK09] Figure 4"
+    citation = "[BPK09] Figure 4"
     ratios = [mean("exact edges", large) / mean("mask edges", large) for large in (True, False)]
-    yield above(f"{where} b", "edges, whole chart over mask: longer pairs above shorter pairs", *ratios)
+    yield above(f"{citation} b", "edges, whole chart over mask: longer pairs above shorter pairs", *ratios)
     growth = [mean(column, True) - mean(column, False) for column in ("one mask", "half the work")]
-    yield above(f"{where} c", "growth of the squared error with size: one mask above half the work", *growth)
+    yield above(f"{citation} c", "growth of the squared error with size: one mask above half the work", *growth)
     _, _, below = output.partition("all pairs: share of work")
     cells = [line.split("\t") for line in below.partition("masks per pair")[0].splitlines()[1:]]
     column_values = [
         (float(share), float(cut), float(masks)) for _, share, cut, masks, _ in filter(lambda row: len(row) > 4, cells)
     ]
-    better = sum(masks < cut for share, cut, masks in column_values if share <= _RANGE)
-    total = sum(share <= _RANGE for share, _, _ in column_values)
+    better = sum(masks < cut for share, cut, masks in column_values if share <= _MAX_SHARE)
+    total = sum(share <= _MAX_SHARE for share, _, _ in column_values)
     claim = "squared error: masks below tic-tac-toe up to a fifth of the work"
-    yield Finding(f"{where} d", claim, better == total, f"{better} of {total} thresholds")
+    yield Finding(f"{citation} d", claim, better == total, f"{better} of {total} thresholds")
 
 
 def _every_pair(data: Inputs, output: str) -> Iterator[Finding]:
@@ -253,10 +255,10 @@ def _bitext(data: Inputs, *options: str) -> list[str]:
 
 
 EXPERIMENTS = (
-    PaperRun("papers.sampling", partial(_sampling, "figure-5", 200, 20, 2), _figure_5),
-    PaperRun("papers.sampling", partial(_sampling, "figure-6", 200, 30, 5), _figure_6),
-    PaperRun("papers.sampling", partial(_sampling, "stratified", 200, 100, 2), _stratified),
-    PaperRun("papers.sampling", partial(_sampling, "processes", 200, 100, 2), _processes),
+    PaperRun("papers.sampling", partial(_sampling_arguments, "figure-5", 200, 20, 2), _figure_5),
+    PaperRun("papers.sampling", partial(_sampling_arguments, "figure-6", 200, 30, 5), _figure_6),
+    PaperRun("papers.sampling", partial(_sampling_arguments, "stratified", 200, 100, 2), _stratified),
+    PaperRun("papers.sampling", partial(_sampling_arguments, "processes", 200, 100, 2), _processes),
     PaperRun(
         "papers.table2",
         lambda data: _bitext(
@@ -302,7 +304,7 @@ EXPERIMENTS = (
     PaperRun(
         "papers.randomized_pruning",
         lambda data: _bitext(
-            data, data.path("links"), "--pairs", "6", "--grammars", "itg", "--near", "", "-o", data.path("pruning.png")
+            data, data.path("links"), "--pairs", "6", "--grammars", "itg", "-o", data.path("pruning.png")
         ),
         _pruning,
     ),
@@ -327,7 +329,7 @@ def _run_program(program: str, *arguments: str) -> tuple[str, float]:
 
 
 def prepare(work: Path) -> None:
-    """Align the bitext, and learn fragments of trees, unless the results exist."""
+    """Align `few.source` and `few.target`, and learn fragments of `few.trees`, unless the results exist."""
     align, store = ("align", "few.source", "few.target", "--symmetrize"), ("--store", "sqlite:///trees.db")
     commands: dict[str, list[tuple[str, ...]]] = {
         "links": [(*align, "union", "--score", "-o", "links")],
@@ -369,11 +371,12 @@ def main(
             continue
         arguments = experiment.arguments(data)
         run: Callable[[], tuple[str, float]] = partial(_run_program, experiment.program, *arguments)
-        output, seconds = cache.find(" ".join([experiment.program, *arguments]), run)
+        output, seconds = cache.get_or_make(" ".join([experiment.program, *arguments]), run)
         print_note(f"{experiment.program}: {seconds:.0f} s of processor time")
         for finding in experiment.findings(data, output):
             failed += not finding.holds
-            print(finding.where, finding.claim, "yes" if finding.holds else "NO", finding.figures, sep="\t", flush=True)
+            holds = "yes" if finding.holds else "NO"
+            print(finding.citation, finding.claim, holds, finding.figures, sep="\t", flush=True)
     raise typer.Exit(failed > 0)
 
 

@@ -23,11 +23,11 @@ _FORMS = (
 )
 AUXILIARIES = set(_FORMS.split())
 """Auxiliary verbs. Table 3 omits fragments that contain them."""
-_LARGEST = 9
-"""Fragments of this size or larger are counted together."""
+_LAST_BIN = 9
+"""Last bin of the histograms. It also counts all larger sizes."""
 
-Counted = Sequence[tuple[Tree, float]]
-"""Fragments with their counts."""
+FragmentUses = Sequence[tuple[Tree, float]]
+"""Fragments with their uses."""
 
 
 class Size(NamedTuple):
@@ -50,23 +50,27 @@ def fragment_size(fragment: Tree) -> Size:
     return Size(heights[id(fragment)], len(nodes), len(list_words(fragment)), frontiers)
 
 
-def most_frequent(fragments: Counted, labels: Iterable[str], number: int, lexical: bool = False) -> dict[str, Counted]:
-    """Return the most frequent fragments of each root label.
+def most_frequent(
+    fragments: FragmentUses, labels: Iterable[str], number: int, lexical: bool = False
+) -> dict[str, FragmentUses]:
+    """Return up to `number` fragments of each root label by descending uses.
 
     If `lexical` is True, omit fragments without words and fragments with auxiliary verbs.
     """
     if lexical:
-        words = [{word.lower() for word in list_words(fragment)} for fragment, _ in fragments]
-        fragments = [item for item, own in zip(fragments, words, strict=True) if own and not own & AUXILIARIES]
+        word_sets = [{word.lower() for word in list_words(fragment)} for fragment, _ in fragments]
+        fragments = [
+            item for item, words in zip(fragments, word_sets, strict=True) if words and not words & AUXILIARIES
+        ]
     ranked = sorted(fragments, key=lambda item: (-item[1], str(item[0])))
     return {label: [item for item in ranked if item[0].label == label][:number] for label in labels}
 
 
-def histograms(fragments: Counted) -> dict[str, Counter[int]]:
-    """Count the distinct fragments of height > 1 by each field of `Size`. The last bin is 9 or more."""
+def histograms(fragments: FragmentUses) -> dict[str, Counter[int]]:
+    """Count distinct fragments of several productions by each field of `Size`. The last bin is 9 or more."""
     sizes = [size for size in (fragment_size(fragment) for fragment, _ in fragments) if size.height > 1]
     return {
-        name: Counter(min(value, _LARGEST) for value in column)
+        name: Counter(min(value, _LAST_BIN) for value in column)
         for name, column in zip(Size._fields, zip(*sizes, strict=True) if sizes else ((),) * 4, strict=True)
     }
 
@@ -75,8 +79,8 @@ def draw(histograms_by_label: dict[str, Counter[int]], path: Path) -> None:
     """Draw the histograms side by side, as PNG."""
     with save_figure(path, 1, len(histograms_by_label), size=(11, 3.2), sharey=True) as panels:
         for panel, (name, counts) in zip(panels, histograms_by_label.items(), strict=True):
-            panel.bar(range(_LARGEST + 1), [counts[value] for value in range(_LARGEST + 1)])
-            panel.set_xlabel(f"{name} ({_LARGEST}: or more)")
+            panel.bar(range(_LAST_BIN + 1), [counts[value] for value in range(_LAST_BIN + 1)])
+            panel.set_xlabel(f"{name} ({_LAST_BIN}: or more)")
         panels[0].set_ylabel("fragments")
 
 
@@ -92,14 +96,14 @@ def main(
     by_label = histograms(fragments)
     several = sum(by_label["height"].values())
     print(f"{len(fragments) - several:,} fragments of one production, {several:,} fragments of several productions")
-    columns = [*map(str, range(_LARGEST)), f"{_LARGEST} or more"]
-    cells = [[name, *(f"{counts[value]:,}" for value in range(_LARGEST + 1))] for name, counts in by_label.items()]
+    columns = [*map(str, range(_LAST_BIN)), f"{_LAST_BIN} or more"]
+    cells = [[name, *(f"{counts[value]:,}" for value in range(_LAST_BIN + 1))] for name, counts in by_label.items()]
     print_table(["Figure 4: fragments by size", *columns], cells, numeric=range(1, len(columns) + 1))
     if figure is not None:
         draw(by_label, figure)
 
 
-def _print_fragments(title: str, by_label: dict[str, Counted]) -> None:
+def _print_fragments(title: str, by_label: dict[str, FragmentUses]) -> None:
     for label, counted in by_label.items():
         print_table(
             [f"{title}, {label}", "uses"], [[str(fragment), f"{uses:,.1f}"] for fragment, uses in counted], numeric=(1,)

@@ -32,7 +32,7 @@ from hierogram.tools.lab.papers.translations import (
     ExperimentOptions,
     GrammarFile,
     TranslationSystem,
-    begin,
+    begin_experiment,
     format_bleu,
     format_p,
 )
@@ -50,10 +50,10 @@ class PhraseOptions(ExperimentOptions):
     iterations: Annotated[int, Option("Rounds of tuning.", min=1)] = 5
 
 
-def learn_grammar(experiment: Experiment, max_words: int, phrase_options: PhraseOptions) -> tuple[GrammarFile, float]:
+def learn_grammar(experiment: Experiment, max_words: int, sweeps: int) -> tuple[GrammarFile, float]:
     """Learn a grammar with phrases of up to `max_words` words in a new store, and export it. Cached.
 
-    Returns the grammar, and the processor seconds of learning.
+    `sweeps` is the number of sweeps after the burn-in. Returns the grammar, and the processor seconds of learning.
     """
     system = TranslationSystem(f"phrases of {max_words}", f"itg-{max_words}", CountKind.POSTERIOR_MEAN, features=None)
     path = experiment.folder / f"{system.store}.cdec"
@@ -67,12 +67,10 @@ def learn_grammar(experiment: Experiment, max_words: int, phrase_options: Phrase
                 ingest(store, source)
             with progress(f"learn, {system.name}", "pairs") as bar:
                 options = LearnOptions(threads=1, report=lambda now: bar.update(now.done, now.total, now.done))
-                seconds, _ = time_call(
-                    lambda: learn(store, sweeps=phrase_options.sweeps, options=options), time.process_time
-                )
-        return [experiment.write(system, url, path), seconds]
+                seconds, _ = time_call(lambda: learn(store, sweeps=sweeps, options=options), time.process_time)
+        return [experiment.export_grammar(system, url, path), seconds]
 
-    by_scope, seconds = experiment.cache.find(f"{system.name}: rules by scope, seconds", make, path)
+    by_scope, seconds = experiment.cache.get_or_make(f"{system.name}: rules by scope, seconds", make, path)
     return GrammarFile(system, path, by_scope), seconds
 
 
@@ -83,17 +81,19 @@ def main(
     options: PhraseOptions,
 ) -> None:
     """Learn an ITG for each maximum phrase length, and print translation quality."""
-    experiment = begin([str(source), str(target)], options)
-    learned = [learn_grammar(experiment, int(phrase), options) for phrase in options.phrases]
+    experiment = begin_experiment([str(source), str(target)], options)
+    learned = [learn_grammar(experiment, int(max_words), options.sweeps) for max_words in options.phrases]
     grammars = [grammar for grammar, _ in learned]
     resources = experiment.load_resources(TranslateOptions())
     seconds: list[float] = []
     for grammar in grammars:
+        name = f"{grammar.system.name}: seconds a sentence"
         translate = partial(experiment.translate_tuned, resources, grammar, options.iterations)
-        seconds.append(experiment.cache.find(f"{grammar.system.name}: seconds a sentence", translate, grammar.output))
+        seconds.append(experiment.cache.get_or_make(name, translate, grammar.output))
     rows = []
-    for (grammar, learning), spent, score in zip(learned, seconds, experiment.score_bleu(grammars), strict=True):
-        figures = f"{sum(grammar.by_scope):,}", f"{learning:.1f}", f"{1e3 * spent:.2f}"
+    scores = experiment.score_bleu(grammars)
+    for (grammar, learning_seconds), spent, score in zip(learned, seconds, scores, strict=True):
+        figures = f"{sum(grammar.by_scope):,}", f"{learning_seconds:.1f}", f"{1e3 * spent:.2f}"
         rows.append([score.name, *figures, format_bleu(score), format_p(score.p)])
     print_table(["grammar", "rules", "CPU s to learn", "CPU ms per sentence", "BLEU", "p against the first"], rows)
 

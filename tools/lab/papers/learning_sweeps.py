@@ -24,7 +24,7 @@ from hierogram.tools.lab.measures.results import Figures, time_call
 from hierogram.tools.lab.papers.translations import (
     Experiment,
     ExperimentOptions,
-    begin,
+    begin_experiment,
     time_translations,
 )
 from hierogram.tools.translation.tuning.options import EvaluationOptions
@@ -51,8 +51,8 @@ def main(
     sweep_options: SweepOptions,
 ) -> None:
     """Learn stores, translate after each number of sweeps, and print the scores."""
-    experiment = begin(files, sweep_options)
-    bitext = experiment.align()
+    experiment = begin_experiment(files, sweep_options)
+    bitext = experiment.aligned_files()
     chains = [measure_chain(experiment, bitext, sweep_options, chain) for chain in range(1, sweep_options.chains + 1)]
     print_scores(sweep_options.numbers, chains)
 
@@ -60,7 +60,7 @@ def main(
 def measure_chain(
     experiment: Experiment, bitext: Sequence[str], sweep_options: SweepOptions, chain: int
 ) -> list[Figures]:
-    """Return the figures of one store after each number of sweeps. Cached."""
+    """Return the figures of one store after each number of sweeps. `chain` is its seed. Cached."""
     names = [f"chain {chain}, {number} sweeps" for number in sweep_options.numbers]
     if not all(name in experiment.cache for name in names):
         path = sweep_options.work / f"chain-{chain}.db"
@@ -74,8 +74,9 @@ def measure_chain(
                 seconds, report = time_call(learning.run)
                 before = number
                 learned: Figures = {"learning_seconds": seconds, "log_likelihood": report.log_likelihood_after}
-                experiment.cache.find(name, partial(measure_store, experiment, store, sweep_options, name, learned))
-    return [experiment.cache.find(name, dict) for name in names]
+                translate = partial(measure_store, experiment, store, sweep_options, name, learned)
+                experiment.cache.get_or_make(name, translate)
+    return [experiment.cache[name] for name in names]
 
 
 def measure_store(
@@ -103,15 +104,14 @@ def print_scores(numbers: Sequence[int], chains: Sequence[Sequence[Figures]]) ->
     """Print mean scores by number of sweeps, and mean differences from the last score of the same chain."""
     rows = []
     for k, number in enumerate(numbers):
-        own = [chain[k] for chain in chains]
-        cells = [f"{number}", f"{mean(figures['rules'] for figures in own):,.0f}"]
+        cells = [f"{number}", f"{mean(chain[k]['rules'] for chain in chains):,.0f}"]
         for metric in ("bleu", "chrf"):
-            values = [figures[metric] for figures in own]
-            differences = [figures[metric] - chain[-1][metric] for figures, chain in zip(own, chains, strict=True)]
+            values = [chain[k][metric] for chain in chains]
+            differences = [chain[k][metric] - chain[-1][metric] for chain in chains]
             cells.append(f"{mean(values):.2f} ± {standard_error(values):.2f}")
             cells.append(f"{mean(differences):+.2f} ± {standard_error(differences):.2f}")
-        learned = [sum(one["learning_seconds"] for one in chain[: k + 1]) for chain in chains]
-        rows.append([*cells, f"{mean(learned):.0f}"])
+        seconds = [sum(figures["learning_seconds"] for figures in chain[: k + 1]) for chain in chains]
+        rows.append([*cells, f"{mean(seconds):.0f}"])
     columns = ["sweeps", "rules", "BLEU", "BLEU minus last", "chrF", "chrF minus last", "learning, s"]
     print_table(columns, rows, numeric=range(len(columns)))
 

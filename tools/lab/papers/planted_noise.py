@@ -6,7 +6,7 @@ Pairs are drawn from a corpus, and up to `--each` pairs are corrupted in each wa
 of another language, junk, its first third, the target of another pair, or a copy of the source; the sides are swapped;
 numbers are changed; an English negation is added or removed; or a fifth of the target words (at least one) are replaced
 by words of the corpus. A store aligns, learns and scores all pairs. The area is the probability that a corrupted pair
-is more doubtful than an intact pair. IBM Model 1, trained on the same pairs, is the baseline.
+is more doubtful than an intact pair.
 """
 
 from pathlib import Path
@@ -22,15 +22,12 @@ from hierogram.daemon.progress import progress
 from hierogram.daemon.text.ingest import ingest
 from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.daemon.text.pair_files import PairFiles
-from hierogram.samplers.alignment.models.itg import slice_pair
-from hierogram.samplers.itg.model import train_model1
 from hierogram.storage.store import open_store
-from hierogram.tools.lab.measures.itg import make_text_batch
 from hierogram.tools.lab.measures.results import temporary_folder
 from hierogram.tools.scores.learned_counts import LearnedCounts
 from hierogram.tools.scores.scoring import BATCH_SIZE, Scorer
 
-OTHER, JUNK, CUT, SHIFTED, SWAPPED, COPIED, NUMBERS, NEGATED, REPLACED = KINDS = (
+OTHER, JUNK, CUT, SHIFTED, SWAPPED, COPIED, NUMBERS, NEGATED, REPLACED = NOISES = (
     "other language",
     "junk",
     "cut short",
@@ -41,19 +38,19 @@ OTHER, JUNK, CUT, SHIFTED, SWAPPED, COPIED, NUMBERS, NEGATED, REPLACED = KINDS =
     "negation",
     "a fifth of the words replaced",
 )
-MOST_KINDS = "all except the last two"
+MOST_NOISES = "all except the last two"
 _MIN_WORDS = 4
 _NEGATIONS = frozenset(["not", "n't", "never", "don't", "doesn't", "didn't", "can't", "won't", "isn't"])
 _VERBS = frozenset(["is", "are", "was", "were", "do", "does", "did", "can", "will", "would", "have", "has", "had"])
 _JUNK = ("http", ":", "/", "|", "&nbsp;", "<br", "/>", "#", "%", "www", "==", "»", "...", "[", "]", "1", "x", "@")
 
 
-class Planted(NamedTuple):
-    """Pairs of word lists. `kind` is each pair's corruption, an index of `KINDS`, or -1 if intact."""
+class NoisyPairs(NamedTuple):
+    """Pairs of word lists. `noise` int64[pairs] is an index of `NOISES`, or -1 if the pair is intact."""
 
     source: list[list[str]]
     target: list[list[str]]
-    kind: NDArray[np.int64]
+    noise: NDArray[np.int64]
 
 
 def area(doubt: NDArray[np.float64], corrupted: NDArray[np.bool_]) -> float:
@@ -67,80 +64,69 @@ def area(doubt: NDArray[np.float64], corrupted: NDArray[np.bool_]) -> float:
     )
 
 
-def plant(source: list[list[str]], target: list[list[str]], foreign: list[list[str]], each: int, seed: int) -> Planted:
-    """Corrupt up to `each` pairs in each way. `foreign` has sentences of another language."""
-    random = np.random.default_rng(seed)
-    kind = np.full(len(source), -1)
+def add_noise(
+    source: list[list[str]], target: list[list[str]], foreign: list[list[str]], each: int, seed: int
+) -> NoisyPairs:
+    """Corrupt up to `each` pairs in each way, a pair in one way. `foreign` is text of another language."""
+    rng = np.random.default_rng(seed)
+    noise_of_pair = np.full(len(source), -1)
     sources, targets = [list(words) for words in source], [list(words) for words in target]
     tokens = [word for words in target for word in words]
     # Assign corruptions that are possible in few pairs first, so that enough pairs are left for them.
     for noise in (NUMBERS, NEGATED, CUT, SHIFTED, SWAPPED, COPIED, JUNK, REPLACED, *([OTHER] if foreign else [])):
         chosen = [
             pair
-            for pair in random.permutation(len(source)).tolist()
-            if kind[pair] < 0
-            and _changed(noise, source[pair], target[pair], tokens, np.random.default_rng(1)) is not None
+            for pair in rng.permutation(len(source)).tolist()
+            if noise_of_pair[pair] < 0
+            and _corrupt_target(noise, source[pair], target[pair], tokens, np.random.default_rng(1)) is not None
         ][:each]
-        kind[chosen] = KINDS.index(noise)
+        noise_of_pair[chosen] = NOISES.index(noise)
         for number, pair in enumerate(chosen):
             if noise == SWAPPED:
                 sources[pair], targets[pair] = target[pair], source[pair]
             elif noise == SHIFTED:
                 targets[pair] = list(target[chosen[number - 1]])
             elif noise == OTHER:
-                targets[pair] = list(foreign[int(random.integers(len(foreign)))])
+                targets[pair] = list(foreign[int(rng.integers(len(foreign)))])
             else:
-                targets[pair] = _changed(noise, source[pair], target[pair], tokens, random) or []
-    return Planted(sources, targets, kind)
+                targets[pair] = _corrupt_target(noise, source[pair], target[pair], tokens, rng) or []
+    return NoisyPairs(sources, targets, noise_of_pair)
 
 
-def _changed(
-    kind: str, source: list[str], target: list[str], tokens: list[str], random: np.random.Generator
+def _corrupt_target(
+    noise: str, source: list[str], target: list[str], tokens: list[str], rng: np.random.Generator
 ) -> list[str] | None:
     """Return the corrupted target, or None if impossible. `SWAPPED`, `SHIFTED` and `OTHER` change nothing."""
     words = list(target)
-    if kind == CUT:
+    if noise == CUT:
         return words[: max(1, len(words) // 3)] if len(words) >= _MIN_WORDS else None
-    if kind == COPIED:
+    if noise == COPIED:
         return list(source)
-    if kind == JUNK:
-        return [_JUNK[k] for k in random.integers(len(_JUNK), size=len(words))]
-    if kind == NUMBERS:
+    if noise == JUNK:
+        return [_JUNK[k] for k in rng.integers(len(_JUNK), size=len(words))]
+    if noise == NUMBERS:
         positions = [position for position, word in enumerate(words) if any(map(str.isdigit, word))]
         for position in positions:
             while words[position] == target[position]:
-                words[position] = "".join(str(random.integers(10)) if c.isdigit() else c for c in target[position])
+                words[position] = "".join(str(rng.integers(10)) if c.isdigit() else c for c in target[position])
         return words if positions else None
-    if kind == NEGATED:
+    if noise == NEGATED:
         without = [word for word in words if word.lower() not in _NEGATIONS]
         if len(without) < len(words):
             return without or None
         positions = [position for position, word in enumerate(words) if word.lower() in _VERBS]
         return [*words[: positions[0] + 1], "not", *words[positions[0] + 1 :]] if positions else None
-    if kind == REPLACED:
-        for position in random.permutation(len(words))[: max(1, round(len(words) / 5))].tolist():
+    if noise == REPLACED:
+        for position in rng.permutation(len(words))[: max(1, round(len(words) / 5))].tolist():
             while words[position] == target[position]:
-                words[position] = tokens[random.integers(len(tokens))]
+                words[position] = tokens[rng.integers(len(tokens))]
     return words
 
 
-def model1_doubt(planted: Planted) -> NDArray[np.float64]:
-    """Return the doubt of each pair under Model 1: mean -ln P(word | other side), summed over both sides."""
-    batch = make_text_batch(map(" ".join, planted.source), map(" ".join, planted.target))
-    model = train_model1(batch)
-    doubts = np.zeros(len(planted.source))
-    for pair in range(len(planted.source)):
-        source, target, types = slice_pair(batch, pair)
-        forward = (model.target[types].sum(axis=0) + model.null_target[target]) / (len(source) + 1)
-        backward = (model.source[types].sum(axis=1) + model.null_source[source]) / (len(target) + 1)
-        doubts[pair] = -(np.log(forward).mean() + np.log(backward).mean())
-    return doubts
-
-
-def learn_store(planted: Planted, folder: Path) -> str:
-    """Make a store that learns the pairs. Returns its URL."""
+def learn_store(pairs: NoisyPairs, folder: Path) -> str:
+    """Create a store in a folder, and align and learn the pairs. Returns its URL."""
     files = []
-    for name, side in (("source", planted.source), ("target", planted.target)):
+    for name, side in (("source", pairs.source), ("target", pairs.target)):
         files.append(str(folder / f"pairs.{name}"))
         write_lines(Path(files[-1]), map(" ".join, side))
     url = f"sqlite:///{folder / 'noise.db'}"
@@ -165,23 +151,20 @@ def score_doubts(url: str, number: int) -> dict[str, NDArray[np.float64]]:
     columns = {
         "doubt": [score.doubt for score in scores],
         "evidence": [-score.evidence for score in scores],
-        "log-probability": [-score.log_probability for score in scores],
-        "unseen": [score.unseen for score in scores],
         "target misfit": [score.target_misfit.log_odds if score.target_misfit else 0.0 for score in scores],
     }
     return {name: np.array(column) for name, column in columns.items()}
 
 
-def areas(doubts: dict[str, NDArray[np.float64]], kind: NDArray[np.int64]) -> dict[str, list[float]]:
-    """Return the ROC area of each score, by kind of corruption and for all kinds except the last two."""
-    area_by_kind = {}
-    last = KINDS.index(NEGATED)
-    corrupted = [(way, kind == number) for number, way in enumerate(KINDS)]
-    for way, chosen in [*corrupted, (MOST_KINDS, (kind >= 0) & (kind < last))]:
-        if chosen.any():
-            compared = chosen | (kind < 0)
-            area_by_kind[way] = [area(doubt[compared], chosen[compared]) for doubt in doubts.values()]
-    return area_by_kind
+def areas(doubts: dict[str, NDArray[np.float64]], noise: NDArray[np.int64]) -> dict[str, list[float]]:
+    """Return the ROC area of each score, by noise and for all noises except the last two."""
+    areas_by_noise = {}
+    corrupted = [(name, noise == number) for number, name in enumerate(NOISES)]
+    for name, is_corrupted in [*corrupted, (MOST_NOISES, (noise >= 0) & (noise < NOISES.index(NEGATED)))]:
+        if is_corrupted.any():
+            compared = is_corrupted | (noise < 0)
+            areas_by_noise[name] = [area(doubt[compared], is_corrupted[compared]) for doubt in doubts.values()]
+    return areas_by_noise
 
 
 def main(
@@ -197,12 +180,11 @@ def main(
     chosen = np.random.default_rng(seed).permutation(len(texts[0]))[:pairs].tolist()
     foreign = [words for line in read_sentences(other) if (words := line.split())] if other else []
     sources, targets = ([side[pair] for pair in chosen] for side in texts)
-    planted = plant(sources, targets, foreign, each, seed)
+    noisy = add_noise(sources, targets, foreign, each, seed)
     with temporary_folder() as folder:
-        doubts = score_doubts(learn_store(planted, folder), len(planted.kind))
-    doubts["Model 1"] = model1_doubt(planted)
+        doubts = score_doubts(learn_store(noisy, folder), len(noisy.noise))
     print("ROC area by corruption", *doubts, sep="\t")
-    for noise, values in areas(doubts, planted.kind).items():
+    for noise, values in areas(doubts, noisy.noise).items():
         print(noise, *(f"{value:.3f}" for value in values), sep="\t", flush=True)
 
 

@@ -23,7 +23,7 @@ from hierogram.storage.records.grammar import CountKind
 from hierogram.tools.lab.comparison.pruning import ENTROPY, MASS, SIGNIFICANCE, Pruning
 from hierogram.tools.lab.measures.results import write_json
 from hierogram.tools.lab.papers.translations import (
-    DEFAULT,
+    DEFAULT_STORE,
     HIERO,
     MAX_SCOPE,
     MEANS,
@@ -32,14 +32,15 @@ from hierogram.tools.lab.papers.translations import (
     GrammarFile,
     Split,
     TranslationSystem,
-    begin,
+    begin_experiment,
     format_p,
 )
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.tuning.tuning import References, corpus_bleu
 
 TRANSLATION = "translation grammar"
-ALL = "all features"
+"""Name of the default export."""
+ALL_FEATURES = "all features"
 _RESAMPLES = 2000
 
 
@@ -56,11 +57,11 @@ class RivalOptions(ExperimentOptions):
 
 @dataclass(frozen=True, slots=True)
 class RivalRow:
-    """Row of the table. Figures are means over chains."""
+    """Row of the table. `rules`, `ratio` and `bleu` are means over chains."""
 
     name: str
     chains: int
-    # Rules up to `MAX_SCOPE` before the filter for held-out sentences, and ratio to the rules of the first row.
+    # Rules up to `MAX_SCOPE` before the filter for held-out sentences, and their ratio to the rules of the first row.
     rules: float
     ratio: float
     bleu: float
@@ -76,7 +77,7 @@ def main(
     options: RivalOptions,
 ) -> None:
     """Make each grammar, tune weights for it, translate, and compare BLEU."""
-    experiment = begin(files, options)
+    experiment = begin_experiment(files, options)
     table = RivalTable(options, experiment)
     rows = table.with_p_values([table.row(systems) for systems in table.rivals()])
     write_json(options.work / "rivals.json", [asdict(row) for row in rows])
@@ -84,11 +85,11 @@ def main(
 
 
 class RivalTable:
-    """Measurement of the rows of the table."""
+    """Measurement of the rows of the table: `row` for each of `rivals` in order, then `with_p_values`."""
 
     def __init__(self, options: RivalOptions, experiment: Experiment) -> None:
         self.options, self._experiment = options, experiment
-        self._bitext = experiment.align()
+        self._bitext = experiment.aligned_files()
         self._resources = experiment.load_resources(TranslateOptions())
         self._references = [
             References([tuple(line.split()) for line in references]) for references in experiment.parts.test.references
@@ -99,14 +100,16 @@ class RivalTable:
     def rivals(self) -> Sequence[Sequence[TranslationSystem]]:
         """Return the systems of each row: one, or one per chain. The first row is Hiero with all features."""
         seeds = range(1, self.options.chains + 1)
-        hiero = TranslationSystem(f"{HIERO}, {ALL}", DEFAULT, heuristic=True, features=None, smoothing=SMOOTHING)
-        default = TranslationSystem(TRANSLATION, DEFAULT, CountKind.TRANSLATION, features=None)
+        hiero = TranslationSystem(
+            f"{HIERO}, {ALL_FEATURES}", DEFAULT_STORE, heuristic=True, features=None, smoothing=SMOOTHING
+        )
+        default = TranslationSystem(TRANSLATION, DEFAULT_STORE, CountKind.TRANSLATION, features=None)
         default_rules = self._rules(self._experiment.make_grammar(default, self._bitext))
         rows = [
             [hiero],
             [replace(default, seed=seed) for seed in seeds],
-            [TranslationSystem(MEANS, DEFAULT, seed=seed) for seed in seeds],
-            [TranslationSystem(HIERO, DEFAULT, heuristic=True)],
+            [TranslationSystem(MEANS, DEFAULT_STORE, seed=seed) for seed in seeds],
+            [TranslationSystem(HIERO, DEFAULT_STORE, heuristic=True)],
             *(
                 [
                     replace(
@@ -119,11 +122,12 @@ class RivalTable:
             ),
         ]
         only, names = self.options.only, {row[0].name for row in rows}
-        chosen_names = {name for part in only for name in ({part} & names or names) if part in name}
+        # A text that is the name of a grammar selects only this grammar.
+        chosen_names = {name for text in only for name in ({text} & names or names) if text in name}
         return [row for row in rows if not only or row[0] == hiero or row[0].name in chosen_names]
 
     def row(self, systems: Sequence[TranslationSystem]) -> RivalRow:
-        """Measure the grammars of a row and return the row."""
+        """Make the grammars of a row, translate, and return the row without a p-value. Cached."""
         grammars = [self._experiment.make_grammar(system, self._bitext) for system in systems]
         bleu = [self._bleu(grammar) for grammar in grammars]
         name = systems[0].name
@@ -152,8 +156,8 @@ class RivalTable:
         return sum(grammar.by_scope[: MAX_SCOPE + 1])
 
     def _bleu(self, grammar: GrammarFile) -> float:
-        find = partial(self._experiment.tuned_bleu, self._resources, grammar, self.options.iterations)
-        return self._experiment.cache.find(f"{grammar.system.full_name}: BLEU", find, grammar.output)
+        make = partial(self._experiment.tune_and_score, self._resources, grammar, self.options.iterations)
+        return self._experiment.cache.get_or_make(f"{grammar.system.full_name}: BLEU", make, grammar.output)
 
 
 def bootstrap_p_value(
@@ -167,7 +171,7 @@ def bootstrap_p_value(
     resampled together. Chains are resampled separately. The p-value is the share of resamples that deviate from the
     observed difference by at least its absolute value, with 1 added to both counts.
     """
-    random = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
 
     def mean(statistics: NDArray[np.float64], chains: NDArray[np.int64], rows: NDArray[np.int64]) -> float:
         return float(np.mean([corpus_bleu(statistics[chain][rows].sum(axis=0)).score for chain in chains]))
@@ -175,14 +179,14 @@ def bootstrap_p_value(
     sentences = first.shape[1]
     all_sentences = np.arange(sentences)
     observed = mean(second, np.arange(len(second)), all_sentences) - mean(first, np.arange(len(first)), all_sentences)
-    larger = 0
+    at_least = 0
     for _ in range(resamples):
-        rows = random.integers(sentences, size=(sentences,))
-        difference = mean(second, random.integers(len(second), size=(len(second),)), rows) - mean(
-            first, random.integers(len(first), size=(len(first),)), rows
+        rows = rng.integers(sentences, size=(sentences,))
+        difference = mean(second, rng.integers(len(second), size=(len(second),)), rows) - mean(
+            first, rng.integers(len(first), size=(len(first),)), rows
         )
-        larger += abs(difference - observed) >= abs(observed)
-    return (larger + 1) / (resamples + 1)
+        at_least += abs(difference - observed) >= abs(observed)
+    return (at_least + 1) / (resamples + 1)
 
 
 def print_rivals(rows: Sequence[RivalRow], parts: Split) -> None:

@@ -35,19 +35,19 @@ from hierogram.tools.lab.measures.results import BitextFile, Corpus, save_figure
 from hierogram.tools.lab.measures.sampling import (
     EVERY_NODE,
     SETTINGS,
-    PhraseTrial,
-    TrialOptions,
-    model_over,
+    StorelessChain,
+    StorelessChainOptions,
+    build_model_for,
     read_batch,
 )
 
 _EXAMPLE = PairRow(1, "a b", "c d", "0-0 1-1", WAITING, 0, 0, None, None)
-_DEFAULT = TrialOptions(threads=2)
+_DEFAULT = StorelessChainOptions(threads=2)
 
 
 @dataclass(frozen=True, slots=True)
 class SamplerSetup:
-    """Setup of a sampler: model, schedule, options of the chains, and maximum number of sweeps.
+    """Setup of a sampler: schedule, model, options and kernel of the chains, and maximum of sweeps.
 
     Sweeps before `counted_from`, which have a temperature other than 1, do not count as reaching a goal.
     """
@@ -57,7 +57,7 @@ class SamplerSetup:
     model: str = PITMAN_YOR
     strength: float = 5.0
     discount: float = 0.5
-    chain_options: TrialOptions = _DEFAULT
+    chain_options: StorelessChainOptions = _DEFAULT
     resample: Callable[..., Any] = sweep_pairs
     max_sweeps: int = 1_000_000
     counted_from: int = 0
@@ -74,8 +74,8 @@ class Point(NamedTuple):
 
 
 def run(batch: Batch, setups: Sequence[SamplerSetup], sweeps: int, seeds: Sequence[int]) -> Iterator[Point]:
-    """Sample with every setup and seed, and yield the points."""
-    models = {setup.label: model_over(batch, setup.model, setup.strength, setup.discount) for setup in setups}
+    """Sample with every setup and seed, and yield the points at the start and after each sweep."""
+    models = {setup.label: build_model_for(batch, setup.model, setup.strength, setup.discount) for setup in setups}
     # Compile or load the kernels now, so that the measured times exclude it.
     few = load_pairs([_EXAMPLE], SETTINGS).batch
     for setup in setups:
@@ -93,13 +93,13 @@ def run(batch: Batch, setups: Sequence[SamplerSetup], sweeps: int, seeds: Sequen
 
 
 def _chain(batch: Batch, model: Model, setup: SamplerSetup, seed: int, sweeps: int) -> Iterator[Point]:
-    trial = PhraseTrial(model, batch, setup.schedule, replace(setup.chain_options, seed=seed), setup.resample)
+    chain = StorelessChain(model, batch, setup.schedule, replace(setup.chain_options, seed=seed), setup.resample)
     seconds = 0.0
-    yield Point(setup.label, seed, 0, 0.0, trial.log_likelihood())
+    yield Point(setup.label, seed, 0, 0.0, chain.log_likelihood())
     for sweep in range(1, min(sweeps, setup.max_sweeps) + 1):
-        seconds += time_call(trial.sweep, time.process_time)[0]
-        yield Point(setup.label, seed, sweep, seconds, trial.log_likelihood())
-    trial.close()
+        seconds += time_call(chain.sweep, time.process_time)[0]
+        yield Point(setup.label, seed, sweep, seconds, chain.log_likelihood())
+    chain.close()
 
 
 def write_table(points: Sequence[Point], path: Path) -> None:
@@ -109,7 +109,7 @@ def write_table(points: Sequence[Point], path: Path) -> None:
 
 
 def group_curves(points: Sequence[Point]) -> dict[str, NDArray[np.float64]]:
-    """Return curves float64[seeds, sweeps + 1, 2] of seconds and log-likelihood, by label."""
+    """Return curves by label: float64[seeds, sweeps + 1, 2] of (seconds, log-likelihood)."""
     chains: dict[str, dict[int, list[tuple[float, float]]]] = {}
     for point in points:
         chain = chains.setdefault(point.label, {}).setdefault(point.seed, [])
@@ -117,15 +117,15 @@ def group_curves(points: Sequence[Point]) -> dict[str, NDArray[np.float64]]:
     return {label: np.array(list(by_seed.values())) for label, by_seed in chains.items()}
 
 
-class Reached(NamedTuple):
-    """Mean sweeps and seconds until a setup reaches a log-likelihood, and number of seeds that reach it."""
+class GoalReached(NamedTuple):
+    """Mean sweeps and seconds until chains reach a log-likelihood (NaN if none does), and their number."""
 
     sweeps: float
     seconds: float
     seeds: int
 
 
-def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_from: int = 0) -> Reached:
+def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_from: int = 0) -> GoalReached:
     """Return when chains first reach a common goal or their own. Ignores sweeps before `counted_from`."""
     goals = np.broadcast_to(np.asarray(goal, np.float64), len(curve))
     firsts = []
@@ -134,9 +134,9 @@ def reached(curve: NDArray[np.float64], goal: float | Sequence[float], counted_f
         if len(sweeps_at_goal):
             firsts.append((counted_from + int(sweeps_at_goal[0]), chain))
     if not firsts:
-        return Reached(float("nan"), float("nan"), 0)
+        return GoalReached(float("nan"), float("nan"), 0)
     sweeps = [sweep for sweep, _ in firsts]
-    return Reached(float(np.mean(sweeps)), float(np.mean([chain[k, 0] for k, chain in firsts])), len(firsts))
+    return GoalReached(float(np.mean(sweeps)), float(np.mean([chain[k, 0] for k, chain in firsts])), len(firsts))
 
 
 def draw(points: Sequence[Point], path: Path, title: str, first_sweep: int = 0) -> None:
@@ -161,36 +161,35 @@ def draw(points: Sequence[Point], path: Path, title: str, first_sweep: int = 0) 
         panels[0].figure.suptitle(title)
 
 
-_EXACT = TrialOptions(exact=True)
+_SEQUENTIAL = StorelessChainOptions(sequential=True)
+_WITHOUT_DENSITY = StorelessChainOptions(sequential=True, density=False)
 _STRENGTH = 100.0
 """α of the paper's experiments on convergence [CFGŠ14 §4.3]."""
 
 FIGURES = {
     "figure-5": (
-        SamplerSetup("top-down", EVERY_NODE, DIRICHLET, _STRENGTH, chain_options=_EXACT),
+        SamplerSetup("top-down", EVERY_NODE, DIRICHLET, _STRENGTH, chain_options=_SEQUENTIAL),
         SamplerSetup(
-            "Metropolis-Hastings", EVERY_NODE, DIRICHLET, _STRENGTH, chain_options=_EXACT, resample=propose_pairs
+            "Metropolis-Hastings", EVERY_NODE, DIRICHLET, _STRENGTH, chain_options=_SEQUENTIAL, resample=propose_pairs
         ),
     ),
     "figure-6": (
-        SamplerSetup("with density factor", EVERY_NODE, DIRICHLET, _STRENGTH, chain_options=_EXACT),
-        SamplerSetup(
-            "without density factor", EVERY_NODE, DIRICHLET, _STRENGTH, chain_options=replace(_EXACT, density=False)
-        ),
+        SamplerSetup("with density factor", EVERY_NODE, DIRICHLET, _STRENGTH, chain_options=_SEQUENTIAL),
+        SamplerSetup("without density factor", EVERY_NODE, DIRICHLET, _STRENGTH, chain_options=_WITHOUT_DENSITY),
     ),
     "stratified": (
-        SamplerSetup("stratified", Schedule(), chain_options=_EXACT),
-        SamplerSetup("every level from the first sweep", EVERY_NODE, chain_options=_EXACT),
+        SamplerSetup("stratified", Schedule(), chain_options=_SEQUENTIAL),
+        SamplerSetup("every level from the first sweep", EVERY_NODE, chain_options=_SEQUENTIAL),
     ),
     "processes": (
-        SamplerSetup("Pitman-Yor, by length", Schedule(), chain_options=_EXACT),
-        SamplerSetup("Dirichlet, by length (d = 0)", Schedule(), chain_options=_EXACT, discount=0.0),
-        SamplerSetup("length-free Dirichlet, α = 100", Schedule(), DIRICHLET, _STRENGTH, chain_options=_EXACT),
+        SamplerSetup("Pitman-Yor, by length", Schedule(), chain_options=_SEQUENTIAL),
+        SamplerSetup("Dirichlet, by length (d = 0)", Schedule(), chain_options=_SEQUENTIAL, discount=0.0),
+        SamplerSetup("length-free Dirichlet, α = 100", Schedule(), DIRICHLET, _STRENGTH, chain_options=_SEQUENTIAL),
     ),
 }
 """Setups of Figures 5 and 6, §5.3, and §5.4.3. Each process of §5.4.3 has its own likelihood."""
 _FIRST_SWEEP = {"figure-6": 10}
-"""First sweep that a figure shows."""
+"""First sweep that a figure shows, unless it is the start."""
 
 
 def report(points: Sequence[Point]) -> str:

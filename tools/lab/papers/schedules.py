@@ -18,37 +18,39 @@ from hierogram.samplers.grammar.schedules import Schedule, quick_schedule, strat
 from hierogram.samplers.grammar.settings import RANDOM
 from hierogram.storage.options import Option
 from hierogram.tools.lab.measures.results import BitextFile, Corpus, markdown_table
-from hierogram.tools.lab.measures.sampling import EVERY_NODE, TrialOptions, read_batch
+from hierogram.tools.lab.measures.sampling import EVERY_NODE, StorelessChainOptions, read_batch
 from hierogram.tools.lab.papers.sampling import Point, SamplerSetup, draw, group_curves, reached, run, write_table
 
 PAPER = "ten sweeps a level, 7 levels"
 _PAPER_SWEEPS = 100
 _RISING = Schedule(1, 13)
-_RISES = f"T from {quick_schedule().start} to 1 in {quick_schedule().sweeps} sweeps"
+_COOLING = f"T from {quick_schedule().start} to 1 in {quick_schedule().sweeps} sweeps"
 
 
 def make_setups(threads: int, max_sweeps: int) -> dict[str, SamplerSetup]:
     """Return the setups by name. `max_sweeps` limits the sweeps of all setups except the paper's."""
-    cut = TrialOptions(threads=threads)
-    coins = replace(cut, start=RANDOM)
+    cut = StorelessChainOptions(threads=threads)
+    random_cuts = replace(cut, start=RANDOM)
     quick = quick_schedule()
     return {
         "paper": SamplerSetup(PAPER, Schedule(), chain_options=cut),
         "rising": SamplerSetup("one sweep a level, 13 levels", _RISING, chain_options=cut, max_sweeps=max_sweeps),
         "cut": SamplerSetup("every level, all cut", EVERY_NODE, chain_options=cut, max_sweeps=max_sweeps),
-        "random": SamplerSetup("every level, random cuts", EVERY_NODE, chain_options=coins, max_sweeps=max_sweeps),
+        "random": SamplerSetup(
+            "every level, random cuts", EVERY_NODE, chain_options=random_cuts, max_sweeps=max_sweeps
+        ),
         "drawn": SamplerSetup(
-            f"quick, plain Gibbs draws: {_RISES}",
+            f"quick, plain Gibbs draws: {_COOLING}",
             replace(quick, avoid_current=False),
-            chain_options=coins,
+            chain_options=random_cuts,
             max_sweeps=max_sweeps,
             counted_from=quick.sweeps,
         ),
         "quick": SamplerSetup(
-            f"quick: {_RISES}", quick, chain_options=coins, max_sweeps=max_sweeps, counted_from=quick.sweeps
+            f"quick: {_COOLING}", quick, chain_options=random_cuts, max_sweeps=max_sweeps, counted_from=quick.sweeps
         ),
         "stratified": SamplerSetup(
-            f"stratified: two levels a sweep, {_RISES}",
+            f"stratified: two levels a sweep, {_COOLING}",
             stratified_schedule(),
             chain_options=cut,
             max_sweeps=max_sweeps,

@@ -46,7 +46,7 @@ from hierogram.tools.lab.measures.results import (
     save_figure,
     write_table,
 )
-from hierogram.tools.lab.papers.translations import Experiment, Split, TranslationSystem, format_bleu, split
+from hierogram.tools.lab.papers.translations import Experiment, Split, TranslationSystem, format_bleu, split_bitext
 
 _ITERATIONS = 5
 """Rounds of tuning."""
@@ -56,7 +56,7 @@ STRENGTHS = (1000.0, 100.0, 100.0, 1000.0, 1000.0)
 
 @dataclass(frozen=True, slots=True)
 class ItgVariant:
-    """Row of Table 1: a sampler, the parameter a of its slices, and a start.
+    """Row of Table 1: a sampler, the parameter a of its slices (1 without slices), and a start.
 
     The sampler `START` makes no sweeps. If `words_only` is True, the sampler emits only words in a model with phrases.
     """
@@ -74,6 +74,7 @@ class ItgVariant:
 
 
 START, LINKS = "start", "m4"
+"""Sampler without sweeps, and start from the default aligner's links instead of Model 4's."""
 _STARTS = LEFT_BRANCHING, MODEL1, LINKS
 _SLICES = (0.25, MODEL1), *((0.15, start) for start in _STARTS), (0.10, MODEL1)
 VARIANTS = (
@@ -113,7 +114,7 @@ class SliceOptions:
     )
 
     def result_settings(self) -> dict[str, Any]:
-        """Return the options that affect all results, as text."""
+        """Return the options that affect cached results, as text."""
         not_in_results = ("work", "min_shape", "seeds", "threads", "figure")
         return {name: str(value) for name, value in asdict(self).items() if name not in not_in_results}
 
@@ -122,6 +123,7 @@ class SliceOptions:
 class SampledBitext:
     """Pairs to sample, and inputs of their chains."""
 
+    # Source sentences and target sentences, as text and as word numbers.
     sentences: tuple[list[str], list[str]]
     source: Side
     target: Side
@@ -129,7 +131,7 @@ class SampledBitext:
     batch: ItgBatch
     words_only_batch: ItgBatch
     model1: Model1
-    # Links of the default aligner, and one-to-one links for start M4.
+    # Links of the default aligner, and one-to-one links for the start `LINKS`.
     aligned: AlignedCorpus
     links: NDArray[np.int32]
 
@@ -140,7 +142,7 @@ class Run:
 
     variant: ItgVariant
     seed: int
-    # Total processor seconds, and ln P, at the start and after each sweep.
+    # Processor seconds of sampling so far, and ln P of all derivations, at the start and after each sweep.
     seconds: list[float]
     log_likelihood: list[float]
     # Share of accepted proposals.
@@ -150,12 +152,14 @@ class Run:
 def read_bitext(source: str, target: str, pairs: int | None, phrases: int) -> SampledBitext:
     """Read and align the first `pairs` pairs of up to 40 words per side, or all such pairs."""
     sentences = read_short_pairs(source, target, pairs)
-    sides_read = read_side(sentences[0]), read_side(sentences[1])
-    columns = sides_read[0].words, sides_read[0].offset, sides_read[1].words, sides_read[1].offset
+    source_side, target_side = map(read_side, sentences)
+    columns = source_side.words, source_side.offset, target_side.words, target_side.offset
     batch, words_only_batch = make_batch(*columns, longest_phrase=phrases), make_batch(*columns)
     aligned = align(*sentences, AlignOptions(symmetrization=GDFA))
     links = one_to_one(aligned.links, aligned.posterior, batch.source_offset)
-    return SampledBitext(sentences, *sides_read, batch, words_only_batch, train_model1(batch), aligned, links)
+    return SampledBitext(
+        sentences, source_side, target_side, batch, words_only_batch, train_model1(batch), aligned, links
+    )
 
 
 def start_chain(bitext: SampledBitext, variant: ItgVariant, seed: int) -> tuple[ItgKernel, ItgState]:
@@ -247,7 +251,7 @@ def main(
     files = [str(source), str(target)]
     options.work.mkdir(parents=True, exist_ok=True)
     check_settings(options.work / "settings.json", {"files": files, **options.result_settings()})
-    parts = split(files, options.work, tuning=options.tuning, test=options.test) if options.test else None
+    parts = split_bitext(files, options.work, tuning=options.tuning, test=options.test) if options.test else None
     files = files if parts is None else parts.files
     bitext = read_bitext(files[0], files[1], options.pairs, options.phrases)
     runs, links = _sample_all(bitext, options)
@@ -280,7 +284,7 @@ def _sample_all(bitext: SampledBitext, options: SliceOptions) -> tuple[list[Run]
         for seed in range(1, options.seeds + 1):
             name = f"{variant.name}, seed {seed}"
             path = options.work / f"{name.replace(', ', '-').replace(' ', '-')}.align"
-            run = cache.find(name, partial(sample, bitext, variant, seed, sweeps, path), path)
+            run = cache.get_or_make(name, partial(sample, bitext, variant, seed, sweeps, path), path)
             variant_runs.append(Run(variant, seed, **run))
             links.setdefault(variant.name, path)
         runs += variant_runs
@@ -308,7 +312,7 @@ def _translate_all(
     for name, path in {DEFAULT_MODEL: first, **links}.items():
         system = TranslationSystem(name, name.replace(" ", "-").replace("=", "-"))
         grammars.append(experiment.make_grammar(system, [*files, str(path)]))
-    experiment.translate(grammars, _ITERATIONS)
+    experiment.translate_with_shared_weights(grammars, _ITERATIONS)
     return {score.name: format_bleu(score) for score in experiment.score_bleu(grammars)}
 
 

@@ -10,10 +10,11 @@ run.
 
 import random
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,17 +49,17 @@ ENGLISH = "en"
 _BOOK = "ACT"
 """Book to translate: Acts."""
 _MAX_TOKENS = 361
-_NGRAM = 4
-"""Length of the n-grams that are counted in test and training verses."""
 WORDS, SOURCE_PARTS, PARTS, CHOSEN = "words", "source-parts", "parts", "chosen"
-"""Methods: whole words, subwords of the source side or of both sides, and the store's default choice."""
 METHODS: dict[str, tuple[int, int] | None] = {
     WORDS: (0, 0),
     SOURCE_PARTS: (MAX_BPE_MERGES, 0),
     PARTS: (MAX_BPE_MERGES, MAX_BPE_MERGES),
     CHOSEN: None,
 }
-"""Maximum number of merges of each side by method, or None for the store's choice."""
+"""Methods of segmentation: the maximum numbers of merges of the source side and of the target side.
+
+None is for the store's choice, which depends on its first input.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +94,7 @@ class SmallOptions:
 
 @dataclass(frozen=True, slots=True)
 class Verses:
-    """Verses for training and for translation: (source, target) pairs of raw text; and text for language models."""
+    """Pairs (source, target) of raw text for training and translation, and text for language models."""
 
     train: list[tuple[str, str]]
     test: list[tuple[str, str]]
@@ -102,7 +103,7 @@ class Verses:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Cell of the table: direction, number of training verses, and method."""
+    """Cell of the table: languages, number of training verses, and method of segmentation."""
 
     source: str
     target: str
@@ -122,7 +123,7 @@ def read_verses(folder: Path, language: str) -> dict[str, str]:
 def split_verses(folder: Path, cell: Cell, options: SmallOptions, in_order: bool = False) -> Verses:
     """Return random training verses of other books, and test verses of Acts, evenly spaced or the first.
 
-    Raises `UsageError` if there are too few verses.
+    Larger cells contain the training verses of smaller cells. Raises `UsageError` if there are too few verses.
     """
     source, target = (read_verses(folder, language) for language in (cell.source, cell.target))
     shared_verses = [name for name in source if name in target]
@@ -149,20 +150,8 @@ def score_plain_text(lines: list[str], references: list[str]) -> tuple[float, fl
     return corpus_chrf(lines, [references], word_order=2).score, corpus_bleu(lines, [references]).score
 
 
-def _ngrams(lines: Iterable[str], size: int) -> Iterator[tuple[str, ...]]:
-    for line in lines:
-        words = line.split()
-        yield from zip(*(words[k:] for k in range(size)), strict=False)
-
-
-def overlap(train: Sequence[str], test: Sequence[str], size: int) -> float:
-    """Return the share of the test text's n-grams that occur in the training text, n = `size`."""
-    train_ngrams = {*_ngrams(train, size)}
-    is_known = [ngram in train_ngrams for ngram in _ngrams(test, size)]
-    return sum(is_known) / max(len(is_known), 1)
-
-
 def _learn_parts(pipeline: TextPipeline, train: Sequence[tuple[str, str]], merges: tuple[int, int]) -> tuple[str, ...]:
+    """Return the setting `word_parts`, learned from training verses with up to `merges` merges per side."""
     sources, targets = zip(*train, strict=True)
     assert pipeline.rules is not None
     pipeline = replace(pipeline, orthographies=tuple(map(learn_orthography, pipeline.rules, (sources, targets))))
@@ -171,6 +160,8 @@ def _learn_parts(pipeline: TextPipeline, train: Sequence[tuple[str, str]], merge
 
 
 class _LearnedStore:
+    """New store that has learned the training verses of a cell. `stack` closes it."""
+
     def __init__(self, cell: Cell, options: SmallOptions, train: Sequence[tuple[str, str]], stack: ExitStack) -> None:
         merges, self._threads = METHODS[cell.method], options.threads
         self._folder = options.work / str(cell).replace(", ", "-")
@@ -188,7 +179,7 @@ class _LearnedStore:
         store.learn(threads=self._threads).run()
 
     def learn(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Add verses to the store and burn them in."""
+        """Add verses to the store, and run only their burn-in."""
         self._store.add(pairs)
         self._store.learn(0, threads=self._threads).run()
 
@@ -200,10 +191,6 @@ class _LearnedStore:
         texts.mkdir(exist_ok=True)
         write_lines(texts / "text", more_text)
         return hg.Decoder(self._store, lm=str(texts)).text_translator()
-
-    def tokens(self, sources: Iterable[str]) -> list[str]:
-        """Return source texts as whole words separated by spaces."""
-        return [*map(make_pipeline(self._store.settings()).with_whole_words().source.tokens, sources)]
 
     def write(self, lines: Sequence[str], references: Sequence[str]) -> None:
         write_lines(self._folder / "output", lines)
@@ -221,14 +208,11 @@ def measure(folder: Path, cell: Cell, options: SmallOptions) -> Figures:
         translate = learned.translator(verses.more_text).translate
         lines = [translation.text for translation in in_threads(translate, test, options.threads)]
         done = time.process_time()
-        train_tokens, tested = learned.tokens(source for source, _ in verses.train), learned.tokens(test)
     learned.write(lines, references)
     chrf, bleu = score_plain_text(lines, references)
     return {
         "chrf": chrf,
         "bleu": bleu,
-        "unknown": 1 - overlap(train_tokens, tested, 1),
-        "overlap": overlap(train_tokens, tested, _NGRAM),
         "length": sum(map(len, lines)) / sum(map(len, references)),
         "learn_seconds": done_learning - started,
         "translate_seconds": done - done_learning,
@@ -282,6 +266,14 @@ def saved_share(lines: Sequence[str], references: Sequence[str]) -> float:
     return 1 - edits / max(sum(map(len, references)), 1)
 
 
+def _cells(options: SmallOptions) -> Iterator[Cell]:
+    """Yield the cells of the table. Drafts are only from English."""
+    for train, language in product(map(int, options.train), options.languages):
+        directions = [(ENGLISH, language)] if options.draft else [(ENGLISH, language), (language, ENGLISH)]
+        for (source, target), method in product(directions, options.methods):
+            yield Cell(source, target, train, method)
+
+
 @with_options
 def main(
     folder: Annotated[Path, typer.Argument(exists=True, file_okay=False, help="Folder of the verses.")],
@@ -291,18 +283,12 @@ def main(
     options.work.mkdir(parents=True, exist_ok=True)
     check_settings(options.work / "settings.json", options.result_settings())
     cache, rows = ResultCache(options.work / "results.json"), list[tuple[Cell, Figures]]()
-    for train in map(int, options.train):
-        for language in options.languages:
-            for source, target in ((ENGLISH, language), (language, ENGLISH)):
-                for method in options.methods:
-                    cell = Cell(source, target, train, method)
-                    if not options.draft:
-                        rows.append(
-                            (cell, cache.find(str(cell), partial(run_in_process, measure, folder, cell, options)))
-                        )
-                    elif source == ENGLISH:
-                        name = f"{cell}, {options.draft} drafted by {options.block}"
-                        rows.append((cell, cache.find(name, partial(run_in_process, draft, folder, cell, options))))
+    for cell in _cells(options):
+        if options.draft:
+            name, work = f"{cell}, {options.draft} drafted by {options.block}", draft
+        else:
+            name, work = str(cell), measure
+        rows.append((cell, cache.get_or_make(name, partial(run_in_process, work, folder, cell, options))))
     if options.draft:
         _print_drafts(rows)
         if options.figure is not None:
@@ -338,8 +324,8 @@ def _draw(rows: Sequence[tuple[Cell, Figures]], path: Path) -> None:
 
 
 def _print_table(rows: Sequence[tuple[Cell, Figures]]) -> None:
-    columns = ["direction", "training verses", "method", "chrF++", "BLEU", "unknown words", "known 4-grams"]
-    columns += ["length ratio", "CPU s to learn", "CPU s to translate", "peak MB after learning", "peak MB"]
+    columns = ["direction", "training verses", "method", "chrF++", "BLEU", "length ratio"]
+    columns += ["CPU s to learn", "CPU s to translate", "peak MB after learning", "peak MB"]
     cells = [
         [
             f"{cell.source}-{cell.target}",
@@ -347,8 +333,6 @@ def _print_table(rows: Sequence[tuple[Cell, Figures]]) -> None:
             cell.method,
             f"{figures['chrf']:.2f}",
             f"{figures['bleu']:.2f}",
-            f"{100 * figures['unknown']:.1f} %",
-            f"{100 * figures['overlap']:.1f} %",
             f"{figures['length']:.2f}",
             *(f"{figures[name]:.0f}" for name in ("learn_seconds", "translate_seconds", "learn_mb", "mb")),
         ]

@@ -15,23 +15,23 @@ import typer
 
 from hierogram.daemon.cli.common import print_table
 from hierogram.daemon.cli.flags import with_options
-from hierogram.samplers.grammar.settings import DIRICHLET, PITMAN_YOR
 from hierogram.storage.options import Option
 from hierogram.storage.records.grammar import CountKind
 from hierogram.tools.lab.measures.results import save_figure, write_json
 from hierogram.tools.lab.papers.translations import (
     AVERAGED,
-    DIRICHLETS,
+    DEFAULT_STORE,
+    DIRICHLET_STORE,
+    DIRICHLETS_STORE,
     HIERO,
     MAX_SCOPE,
     MEANS,
-    PAIRS,
-    SAMPLES,
-    START,
+    SAMPLES_STORE,
+    START_STORE,
     ExperimentOptions,
     Split,
     TranslationSystem,
-    begin,
+    begin_experiment,
     format_p,
 )
 
@@ -39,18 +39,18 @@ ZEROTH, HUNDREDTH = "0th sample", "100th sample"
 BY_LENGTH, LENGTH_FREE = "d = 0", "length-free Dirichlet"
 """Other processes: one Dirichlet process per rule length [CFGŠ14 §5.4.2], or one for all rules (§4.1)."""
 SYSTEMS = (
-    TranslationSystem(HIERO, PAIRS, heuristic=True),
-    TranslationSystem("no singletons", PAIRS, heuristic=True, singletons=False),
-    TranslationSystem(ZEROTH, START, CountKind.CURRENT_SAMPLE),
-    TranslationSystem(HUNDREDTH, PITMAN_YOR, CountKind.CURRENT_SAMPLE),
-    TranslationSystem(f"{HUNDREDTH}, Hiero's constraints", PITMAN_YOR, CountKind.CURRENT_SAMPLE, hiero=True),
-    TranslationSystem(AVERAGED, SAMPLES),
-    TranslationSystem(f"{AVERAGED}, Hiero's constraints", SAMPLES, hiero=True),
-    TranslationSystem(MEANS, PITMAN_YOR),
-    TranslationSystem(f"{HUNDREDTH}, {BY_LENGTH}", DIRICHLETS, CountKind.CURRENT_SAMPLE),
-    TranslationSystem(f"{MEANS}, {BY_LENGTH}", DIRICHLETS),
-    TranslationSystem(f"{HUNDREDTH}, {LENGTH_FREE}", DIRICHLET, CountKind.CURRENT_SAMPLE),
-    TranslationSystem(f"{MEANS}, {LENGTH_FREE}", DIRICHLET),
+    TranslationSystem(HIERO, DEFAULT_STORE, heuristic=True),
+    TranslationSystem("no singletons", DEFAULT_STORE, heuristic=True, singletons=False),
+    TranslationSystem(ZEROTH, START_STORE, CountKind.CURRENT_SAMPLE),
+    TranslationSystem(HUNDREDTH, DEFAULT_STORE, CountKind.CURRENT_SAMPLE),
+    TranslationSystem(f"{HUNDREDTH}, Hiero's constraints", DEFAULT_STORE, CountKind.CURRENT_SAMPLE, hiero=True),
+    TranslationSystem(AVERAGED, SAMPLES_STORE),
+    TranslationSystem(f"{AVERAGED}, Hiero's constraints", SAMPLES_STORE, hiero=True),
+    TranslationSystem(MEANS, DEFAULT_STORE),
+    TranslationSystem(f"{HUNDREDTH}, {BY_LENGTH}", DIRICHLETS_STORE, CountKind.CURRENT_SAMPLE),
+    TranslationSystem(f"{MEANS}, {BY_LENGTH}", DIRICHLETS_STORE),
+    TranslationSystem(f"{HUNDREDTH}, {LENGTH_FREE}", DIRICHLET_STORE, CountKind.CURRENT_SAMPLE),
+    TranslationSystem(f"{MEANS}, {LENGTH_FREE}", DIRICHLET_STORE),
 )
 
 
@@ -86,11 +86,11 @@ def main(
     table_options: TableOptions,
 ) -> None:
     """Make all grammars, tune weights with Hiero's grammar, translate, and print the table."""
-    experiment = begin(files, table_options)
+    experiment = begin_experiment(files, table_options)
     parts, scopes = experiment.parts, MAX_SCOPE + 1
-    bitext = experiment.align()
+    bitext = experiment.aligned_files()
     grammars = [experiment.make_grammar(system, bitext) for system in SYSTEMS]
-    costs = experiment.translate(grammars, table_options.iterations)
+    costs = experiment.translate_with_shared_weights(grammars, table_options.iterations)
     sampling = experiment.score_bleu([grammar for grammar in grammars if grammar.system.name in (ZEROTH, HUNDREDTH)])
     hiero_rules = sum(grammars[0].by_scope[:scopes])
     rows = []

@@ -25,12 +25,13 @@ S expands to A or B. Both children of A or B have the same label. If the childre
 the grandparent. No context-free grammar represents this.
 """
 
-_LONGEST = 200
+_MAX_WORDS = 200
 _TEMPERATURE = 3.0
 """Initial temperature of annealing, as in the paper."""
 
 
 def _tree(random: Random, label: str) -> str:
+    """Return a random tree of the grammar below `label`. Raises `RecursionError` if it is too deep."""
     below = random.choice("AB")
     if random.random() < 0.5:
         return f"({label} {_tree(random, below)} {_tree(random, below)})"
@@ -38,7 +39,7 @@ def _tree(random: Random, label: str) -> str:
 
 
 def treebank(seed: int, trees: int = 50) -> list[str]:
-    """Return random trees of up to 200 words."""
+    """Return random trees of up to 200 words. Larger trees are drawn again."""
     random = Random(seed)
     texts: list[str] = []
     while len(texts) < trees:
@@ -46,7 +47,7 @@ def treebank(seed: int, trees: int = 50) -> list[str]:
             text = f"(S {_tree(random, random.choice('AB'))})"
         except RecursionError:
             continue
-        if text.count(" a)") + text.count(" b)") <= _LONGEST:
+        if text.count(" a)") + text.count(" b)") <= _MAX_WORDS:
             texts.append(text)
     return texts
 

@@ -30,7 +30,7 @@ from hierogram.daemon.text.lines import read_sentences, write_lines
 from hierogram.daemon.text.pair_files import PairFiles
 from hierogram.samplers.alignment.options import GDFA
 from hierogram.samplers.forests.averages import add_trees
-from hierogram.samplers.grammar.settings import DIRICHLET, PAPER, PITMAN_YOR, QUICK, STRATIFIED
+from hierogram.samplers.grammar.settings import DIRICHLET, PAPER, QUICK
 from hierogram.storage.exports.snapshot import Snapshot
 from hierogram.storage.options import Option
 from hierogram.storage.records.grammar import CountKind
@@ -54,21 +54,32 @@ from hierogram.tools.translation.tuning_runs import GrammarDecoder
 FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_source", "lex_source_given_target")
 """Features that sampled and heuristic grammars have in common."""
 
-PAIRS, START, SAMPLES, DEFAULT, DIRICHLETS = "pairs", "start", "samples", "default", "dirichlets"
-"""Names of stores, except stores that have the name of their model.
+START_STORE, SAMPLES_STORE, DEFAULT_STORE = "start", "samples", "default"
+DIRICHLET_STORE, DIRICHLETS_STORE = "dirichlet", "dirichlets"
+"""Names of stores, for `ensure_store`.
 
-PAIRS is any store of the pairs, START has the initial state, SAMPLES means of several samples, DEFAULT the default
-settings, and DIRICHLETS a Dirichlet process for each rule length.
+The initial state without averages; means of the initial state and the states after each level of the schedule `paper`;
+a store with default settings; one Dirichlet process for all rules; and a Dirichlet process for each rule length.
 """
+_STORE_SETTINGS: dict[str, dict[str, Any]] = {
+    START_STORE: {"schedule": PAPER},
+    SAMPLES_STORE: {"schedule": PAPER},
+    # With a stratified schedule, one Dirichlet process for all lengths would keep the short rules of early sweeps.
+    DIRICHLET_STORE: {"model": DIRICHLET, "schedule": QUICK},
+    DIRICHLETS_STORE: {"discount": 0.0},
+}
+"""Settings that differ from the default settings, by name of the store."""
 
 MAX_SCOPE = TranslateOptions().max_scope
-_LONGEST = 29
+_MAX_WORDS = 29
 """Maximum number of words of a held-out sentence."""
 HIERO, AVERAGED, MEANS = "Hiero", "averaged", "posterior means"
-WORDS = "words"
-_TRIALS = 8
+_WORD_FEATURE = "words"
+"""Name of the feature whose value is the number of target words."""
+_MAX_BISECTIONS = 8
 _LM_ORDER = 3
 _NOT_IN_RESULTS = ("work", "threads", "chains", "phrases", "only", "figure")
+"""Options of all comparisons that do not change a cached result, but select results or the speed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +122,7 @@ class TranslationSystem:
 
     @property
     def full_name(self) -> str:
-        """Name of the grammar and of its chain, which has the number of the seed."""
+        """Name of the grammar, followed by the number of its chain, which is the seed, unless it is 1."""
         return self.name if self.seed == 1 else f"{self.name}, chain {self.seed}"
 
 
@@ -125,18 +136,18 @@ class GrammarFile:
 
     @property
     def output(self) -> Path:
-        """File of the translations."""
+        """File of the translations of the test sentences, which exists after translating."""
         return self.file.with_suffix(".out")
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOutPairs:
-    """Source sentences with their references."""
+    """Source sentences, and the distinct references of each, all as tokens separated by spaces."""
 
     sources: list[str]
     references: list[list[str]]
 
-    def columns(self) -> list[list[str]]:
+    def reference_columns(self) -> list[list[str]]:
         """Return the first references of all sentences, the second, and so on; "" if a reference is missing."""
         return list(map(list, zip_longest(*self.references, fillvalue="")))
 
@@ -157,7 +168,7 @@ class Split:
         )
 
 
-def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, references: int = 1) -> Split:
+def split_bitext(files: Sequence[str], folder: Path, *, tuning: int, test: int, references: int = 1) -> Split:
     """Split a bitext by its source sentences, and write training files to the folder.
 
     Holds out evenly spaced `tuning` and `test` sentences of up to 29 words on each side. Test sentences have at least
@@ -175,7 +186,7 @@ def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, referen
         return [line for line in held_out_lines if line.strip()]
 
     def is_short(line: str) -> bool:
-        return 0 < len(line.split()) <= _LONGEST
+        return 0 < len(line.split()) <= _MAX_WORDS
 
     suited = [source for source in pairs if is_short(source) and all(map(is_short, list_references(source)))]
     with_references = [source for source in suited if len(list_references(source)) >= references]
@@ -199,29 +210,21 @@ def split(files: Sequence[str], folder: Path, *, tuning: int, test: int, referen
 
 
 def ensure_store(folder: Path, name: str, files: Sequence[str], threads: int, seed: int = 1) -> str:
-    """Return the URL of a store. If it does not exist, make it and learn its grammar."""
-    if name == PAIRS:
-        name = PITMAN_YOR
+    """Return the URL of a store. If it does not exist, make it with the settings of its name, and learn."""
     path = folder / (f"{name}.db" if seed == 1 else f"{name}-{seed}.db")
     url = f"sqlite:///{path.absolute()}"
     if path.exists():
         return url
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)
-    settings = Settings(
-        model=DIRICHLET if name == DIRICHLET else PITMAN_YOR,
-        discount=0.0 if name == DIRICHLETS else Settings().discount,
-        # With a stratified schedule, one Dirichlet process for all lengths would keep the short rules of early sweeps.
-        schedule=PAPER if name in (START, SAMPLES) else QUICK if name == DIRICHLET else STRATIFIED,
-        seed=seed,
-    )
+    settings = Settings(seed=seed, **_STORE_SETTINGS.get(name, {}))
     with open_store(f"sqlite:///{new.absolute()}", create=True, settings=settings) as store:
         with PairFiles(list(files)) as source:
             ingest(store, source)
         with progress(f"learn, {name}", "pairs") as bar:
             options = LearnOptions(threads, lambda now: bar.update(now.done, now.total, now.done))
-            if name in (START, SAMPLES):
-                _commit_samples(store, options, settings.levels if name == SAMPLES else 0)
+            if name in (START_STORE, SAMPLES_STORE):
+                _commit_samples(store, options, settings.levels if name == SAMPLES_STORE else 0)
             else:
                 learn(store, options=options)
     new.rename(path)
@@ -263,7 +266,7 @@ def _count_by_scope(snapshot: Snapshot, system: TranslationSystem) -> list[int]:
 
 
 def time_translations(translator: Translator, sources: list[str], threads: int) -> tuple[list[str], float]:
-    """Translate sentences. Returns the translations, and processor seconds per sentence."""
+    """Translate sentences. Returns the translations, and processor seconds per sentence, over all threads."""
     # Translate a sentence first, so that the measured time does not include loading kernels.
     translator.translate(sources[0])
     seconds, lines = time_call(
@@ -294,10 +297,10 @@ class Experiment:
         self._held_out = folder / "held-out.source"
         write_lines(self._held_out, [*parts.tuning.sources, *parts.test.sources])
 
-    def align(self) -> list[str]:
+    def aligned_files(self) -> list[str]:
         """Return the training files and an alignment file. Aligns the pairs if the input has no alignment."""
         files = self.parts.files
-        if len(files) > len(("source", "target")):
+        if len(files) == 3:
             return files
         path = self.folder / "train.align"
         if not path.exists():
@@ -309,23 +312,20 @@ class Experiment:
         return [*files, str(path)]
 
     def make_grammar(self, system: TranslationSystem, bitext: Sequence[str]) -> GrammarFile:
-        """Learn a system's grammar from a bitext with links, and filter it for the held-out sentences. Cached."""
+        """Learn a system's grammar from a bitext with links, and filter it for held-out sentences. Cached."""
         name = system.full_name.replace(",", "").replace("'", "").replace(" ", "-").replace("=", "-")
         path = self.folder / f"{name}.cdec"
 
         def make() -> list[int]:
             url = ensure_store(self.folder, system.store, bitext, self.threads, system.seed)
-            by_scope = self.write(system, url, path)
+            by_scope = self.export_grammar(system, url, path)
             print_note(f"{system.full_name}: {plural(sum(by_scope), 'rule')}")
             return by_scope
 
-        return GrammarFile(system, path, self.cache.find(f"{system.full_name}: rules by scope", make, path))
+        return GrammarFile(system, path, self.cache.get_or_make(f"{system.full_name}: rules by scope", make, path))
 
-    def write(self, system: TranslationSystem, url: str, path: Path) -> list[int]:
-        """Write a grammar of a store, filtered by scope and for the held-out sentences.
-
-        Returns the number of rules of scope 0, 1, … before these filters.
-        """
+    def export_grammar(self, system: TranslationSystem, url: str, path: Path) -> list[int]:
+        """Write a grammar for the held-out sentences. Returns the numbers of all rules of scope 0, 1, …."""
         options = ExportOptions(
             format="cdec",
             features=system.features,
@@ -345,7 +345,7 @@ class Experiment:
                 return _count_by_scope(snapshot, system)
 
     def load_resources(self, options: TranslateOptions) -> TranslationResources:
-        """Return the resources of translation, with a language model of the training pairs' target side."""
+        """Return resources of translation, with a language model of the training pairs' target side."""
         model = self.folder / "target.lm"
         if not model.exists():
             with progress("lm", "n-grams") as bar:
@@ -381,16 +381,18 @@ class Experiment:
         write_lines(grammar_file.output, lines)
         return seconds
 
-    def tuned_bleu(self, resources: TranslationResources, grammar_file: GrammarFile, iterations: int) -> float:
+    def tune_and_score(self, resources: TranslationResources, grammar_file: GrammarFile, iterations: int) -> float:
         """Tune weights for a grammar, translate the test sentences, and return BLEU."""
         self.translate_tuned(resources, grammar_file, iterations, self.threads)
         return self.score_bleu([grammar_file])[0].score
 
-    def translate(self, grammars: Sequence[GrammarFile], iterations: int) -> dict[str, tuple[float, float]]:
-        """Translate the test sentences with each grammar.
+    def translate_with_shared_weights(
+        self, grammars: Sequence[GrammarFile], iterations: int
+    ) -> dict[str, tuple[float, float]]:
+        """Translate the test sentences with each grammar, by weights tuned with the first. Cached.
 
-        Weights are tuned once, with the first grammar. The weight of target words is fitted for each grammar, because
-        the lengths of translations differ. Returns (processor seconds per sentence, weight of target words) by name.
+        The weight of target words is fitted for each grammar, because the lengths of translations differ. Returns
+        (processor seconds per sentence, weight of target words) by name.
         """
         resources = self.load_resources(TranslateOptions())
         tuned = self.folder / "weights.toml"
@@ -403,15 +405,16 @@ class Experiment:
         resources = replace(resources, weights=read_weights(str(tuned)))
         results_by_name = {}
         for grammar in grammars:
-            name, translate = grammar.system.name, partial(self._translate, resources, grammar)
-            seconds, words = self.cache.find(f"{name}: seconds a sentence, weight of words", translate, grammar.output)
-            results_by_name[name] = seconds, words
+            name = f"{grammar.system.name}: seconds a sentence, weight of words"
+            translate = partial(self._fit_and_translate, resources, grammar)
+            seconds, words = self.cache.get_or_make(name, translate, grammar.output)
+            results_by_name[grammar.system.name] = seconds, words
         return results_by_name
 
-    def _translate(self, resources: TranslationResources, grammar_file: GrammarFile) -> list[float]:
+    def _fit_and_translate(self, resources: TranslationResources, grammar_file: GrammarFile) -> list[float]:
         grammar = resources.grammar(str(grammar_file.file))
         words = self._fit_word_weight(resources, grammar)
-        translator = resources.translator(grammar, {**resources.weights, WORDS: words})
+        translator = resources.translator(grammar, {**resources.weights, _WORD_FEATURE: words})
         lines, seconds = time_translations(translator, self.parts.test.sources, 1)
         write_lines(grammar_file.output, lines)
         return [seconds, words]
@@ -420,10 +423,10 @@ class Experiment:
         """Fit the weight of target words so that translations are as long as the closest references."""
         held = self.parts.tuning
         sizes = [[len(line.split()) for line in references] for references in held.references]
-        start = middle = resources.weights[WORDS]
+        start = middle = resources.weights[_WORD_FEATURE]
         low, high = min(0.0, 2 * start), max(0.0, 2 * start)
-        for _ in range(_TRIALS):
-            translator = resources.translator(grammar, {**resources.weights, WORDS: middle})
+        for _ in range(_MAX_BISECTIONS):
+            translator = resources.translator(grammar, {**resources.weights, _WORD_FEATURE: middle})
             lengths = [
                 len(translation.text.split())
                 for translation in in_threads(translator.translate, held.sources, self.threads)
@@ -442,20 +445,20 @@ class Experiment:
     def evaluate(
         self, outputs: Sequence[tuple[str, list[str]]], options: EvaluationOptions, resamples: int = 1000
     ) -> list[MetricScores]:
-        """Score translations of the test sentences, given as (name, lines)."""
-        references = [(f"reference {k + 1}", lines) for k, lines in enumerate(self.parts.test.columns())]
+        """Score translations of the test sentences by each metric. `outputs` are (name, lines) of each system."""
+        references = [(f"reference {k + 1}", lines) for k, lines in enumerate(self.parts.test.reference_columns())]
         with progress("evaluate", "metrics") as bar:
             return evaluate(outputs, references, options, bar, resamples)
 
     def score_bleu(self, grammars: Sequence[GrammarFile]) -> list[SystemScore]:
-        """Return BLEU of each grammar's translations, compared with the first grammar."""
+        """Return BLEU of each grammar's written translations, with a p-value against the first grammar."""
         outputs = [(grammar.system.name, read_sentences(str(grammar.output))) for grammar in grammars]
         options = EvaluationOptions(metrics=("bleu",), tokenizer="none")
         [evaluated] = self.evaluate(outputs, options)
         return list(evaluated.scores)
 
 
-def begin(files: Sequence[str], options: ExperimentOptions) -> Experiment:
+def begin_experiment(files: Sequence[str], options: ExperimentOptions) -> Experiment:
     """Start or continue an experiment with a bitext, or with `options.pairs` evenly spaced pairs of it."""
     work = options.work
     work.mkdir(parents=True, exist_ok=True)
@@ -466,5 +469,5 @@ def begin(files: Sequence[str], options: ExperimentOptions) -> Experiment:
             cut.append(str(work / f"pairs.{side}"))
             write_lines(Path(cut[-1]), select_spaced(read_sentences(path), options.pairs))
         files = cut
-    parts = split(files, work, tuning=options.tuning, test=options.test, references=options.references)
+    parts = split_bitext(files, work, tuning=options.tuning, test=options.test, references=options.references)
     return Experiment(parts, work, options.threads)

@@ -18,7 +18,7 @@ def test_one_command_makes_the_figure_of_aligners(tmp_path: Path) -> None:
     arguments += ["--only", "bhmm,bhmm-f"]
     output = run_lab("papers.aligners", *arguments)
     rows = {(row["aligner"], row["symmetrization"]): row for row in json.loads((work / "figure1.json").read_text())}
-    assert list(rows) == [(one, way) for one in ("bhmm", "bhmm-f") for way in (ONE, BOTH)]
+    assert list(rows) == [(aligner, links) for aligner in ("bhmm", "bhmm-f") for links in (ONE, BOTH)]
     words = sum(len(line.split()) for line in (work / "train.source").read_text().splitlines())
     # Each source word has at most one target word.
     assert 0 < rows["bhmm-f", ONE]["links"] <= words

@@ -17,7 +17,7 @@ ROWS = [line for table in TABLES for line in table.splitlines()]
 
 def judge_output(program: str, work: Path, output: str = "") -> dict[str, Finding]:
     [run] = [run for run in EXPERIMENTS if run.program == program]
-    return {found.claim: found for found in run.findings(Inputs("s", "t", "trees", work), output)}
+    return {finding.claim: finding for finding in run.findings(Inputs("s", "t", "trees", work), output)}
 
 
 def test_every_row_of_the_document_has_an_experiment() -> None:
@@ -25,8 +25,8 @@ def test_every_row_of_the_document_has_an_experiment() -> None:
     for row in ROWS:
         command = row.split(" | ")[1]
         before = before if command.startswith("the same") else command
-        found = re.findall(r"`(?:papers\.)?[a-z_0-9.]+ ?[^`]*`", before)
-        assert found, row
+        commands = re.findall(r"`(?:papers\.)?[a-z_0-9.]+ ?[^`]*`", before)
+        assert commands, row
         programs |= set(re.findall(r"`((?:papers\.|treebank_)[a-z_0-9.]+)", f"{command} {before}"))
     # The paper makes no claim about starts of bhmm.
     assert programs - {"papers.alignment_starts"} == {run.program for run in EXPERIMENTS}
@@ -54,10 +54,10 @@ def test_a_claim_that_does_not_hold_is_reported(tmp_path: Path) -> None:
     ]
     (tmp_path / "aligners").mkdir()
     (tmp_path / "aligners" / "figure1.json").write_text(json.dumps(rows))
-    found = judge_output("papers.aligners", tmp_path)
-    assert found["links: all other aligners above bhmm"].holds
-    assert not found["phrases: bhmm above bhmm-z"].holds
-    assert not found["BLEU of phrases: bhmm-z above bhmm"].holds
+    findings = judge_output("papers.aligners", tmp_path)
+    assert findings["links: all other aligners above bhmm"].holds
+    assert not findings["phrases: bhmm above bhmm-z"].holds
+    assert not findings["BLEU of phrases: bhmm-z above bhmm"].holds
 
 
 def test_claims_are_judged_by_the_output_of_their_programs(tmp_path: Path) -> None:
@@ -65,16 +65,20 @@ def test_claims_are_judged_by_the_output_of_their_programs(tmp_path: Path) -> No
     text = "E step\titeration\tlog-likelihood\tCPU seconds\n" + "\n".join(
         f"{mask}\t0\t{value}\t1" for mask, value in rows
     )
-    [found] = judge_output("papers.pruning.learning", tmp_path, text).values()
-    assert (found.holds, found.figures) == (False, "50%")
+    [finding] = judge_output("papers.pruning.learning", tmp_path, text).values()
+    assert (finding.holds, finding.figures) == (False, "50%")
     text = "seed 1: 10 rules of 10, 2 other fragments\nseed 2: 9 rules of 10, 0 other fragments\n1 of 2 seeds end"
-    [found] = judge_output("papers.ten_rules", tmp_path, text).values()
-    assert (found.holds, found.figures) == (False, "1 seed with all rules")
+    [finding] = judge_output("papers.ten_rules", tmp_path, text).values()
+    assert (finding.holds, finding.figures) == (False, "1 seed with all rules")
     sizes = {"height": "0 0 6 1 1 2 0 0 0 0", "nodes": "0 0 9 1 0 0 0 0 0 0", "words": "4 4 0 2 0 0 0 0 0 0",
              "frontiers": "6 2 1 1 0 0 0 0 0 0"}  # fmt: skip
     text = "Figure 4\t0\n" + "\n".join(f"{name}\t" + "\t".join(cells.split()) for name, cells in sizes.items())
-    found = list(judge_output("papers.fragments", tmp_path, text).values())
-    assert [(one.holds, one.figures) for one in found] == [(True, "8 > 2"), (True, "8 > 2"), (False, "3 ≤ 7")]
+    findings = list(judge_output("papers.fragments", tmp_path, text).values())
+    assert [(finding.holds, finding.figures) for finding in findings] == [
+        (True, "8 > 2"),
+        (True, "8 > 2"),
+        (False, "3 ≤ 7"),
+    ]
 
 
 @pytest.mark.campaign

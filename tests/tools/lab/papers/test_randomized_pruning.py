@@ -1,4 +1,4 @@
-"""Commands for Figure 4 of [BPK09] and for the ceilings: grammars, and measurements on small pairs."""
+"""Commands for the figure and the table of [BPK09] §4: grammars, and measurements on small pairs."""
 
 from itertools import permutations
 from pathlib import Path
@@ -6,15 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.daemon.conftest import LINES
-from typer.testing import CliRunner
+from tests.tools.lab.programs import run_lab
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.samplers.charts.pairs import PairWords
-from hierogram.samplers.charts.pruning.pair_charts import PairChart
-from hierogram.tools.lab.papers import randomized_pruning
-from hierogram.tools.lab.papers.pruning import ceilings, every_pair
-from hierogram.tools.lab.papers.pruning.pairs import GRAMMARS, itg_edges, itg_rules, mixed_rules, read_corpus
-from hierogram.tools.lab.papers.randomized_pruning import by_work, chosen_pairs, measure, measure_savings, slope
+from hierogram.tools.lab.papers.pruning.pairs import GRAMMARS, mixed_rules, read_corpus
+from hierogram.tools.lab.papers.randomized_pruning import by_work, chosen_pairs, measure, quarter, slope
 
 
 @pytest.fixture
@@ -29,7 +25,7 @@ def files(tmp_path: Path) -> list[str]:
 
 def test_mixed_rules_have_all_orders_and_all_positions_of_words() -> None:
     rules = mixed_rules()
-    found = set()
+    rule_sides = set()
     for rule in range(len(rules.weight)):
         sides = tuple(
             tuple(symbols[first[rule] : first[rule + 1]].tolist()) for symbols, first, _ in (rules.source, rules.target)
@@ -38,21 +34,11 @@ def test_mixed_rules_have_all_orders_and_all_positions_of_words() -> None:
         assert sorted(nonterminals[0]) == sorted(nonterminals[1])
         assert nonterminals[0] == sorted(nonterminals[0], reverse=True)
         assert all(len(side) - len(own) <= 1 for side, own in zip(sides, nonterminals, strict=True))
-        found.add(sides)
+        rule_sides.add(sides)
     # k nonterminals have k! orders, and each side has no word or a word at one of k + 1 places. The rule X → X is
     # excluded. A rule without nonterminals has a word on each side.
     wanted = 1 + sum(len(list(permutations(range(k)))) * ((k + 2) ** 2 - (k == 1)) for k in (1, 2, 3))
-    assert len(found) == len(rules.weight) == wanted
-
-
-@pytest.mark.parametrize("size", [(1, 1), (2, 3), (4, 3)])
-def test_counted_edges_equal_the_edges_of_a_whole_chart(size: tuple[int, int]) -> None:
-    n, m = size
-    words = PairWords(
-        np.zeros(n, np.int32), np.zeros(m, np.int32), np.ones((n, m)), np.ones(n), np.ones(m), np.ones(n), np.ones(m)
-    )
-    nothing = np.zeros(0, bool)
-    assert itg_edges(n, m) == PairChart(itg_rules(), words, np.zeros((0, 2), np.int32)).build(nothing, nothing).edges
+    assert len(rule_sides) == len(rules.weight) == wanted
 
 
 def test_the_most_probable_one_to_one_links_are_read(files: list[str]) -> None:
@@ -66,6 +52,11 @@ def test_the_most_probable_one_to_one_links_are_read(files: list[str]) -> None:
         read_corpus(*files)
 
 
+def test_sizes_are_divided_into_equal_ranges() -> None:
+    sizes = np.array([1, 32, 33, 65, 66, 97, 98, 130, 131])
+    assert quarter(sizes).tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4]
+
+
 @pytest.mark.slow
 def test_measured_edges_and_errors_are_consistent(files: list[str]) -> None:
     corpus = read_corpus(*files)
@@ -74,20 +65,13 @@ def test_measured_edges_and_errors_are_consistent(files: list[str]) -> None:
     rows = [measure(corpus, grammar, pair, 1) for grammar in GRAMMARS for pair in pairs]
     for row in rows:
         assert 0 < row.mask_edges <= row.exact_edges
-        assert min(row.one, row.half) >= 0
+        assert min(row.first_error, row.half_error) >= 0
         assert row.tictactoe[-1, 1] == pytest.approx(0, abs=0.01)
         assert (np.diff(row.tictactoe[:, 0]) >= 0).all()
         assert (np.diff(row.by_count[:, 0]) >= 0).all()
         assert row.by_count[0, 0] > row.mask_edges / 10
-        assert row.by_count[0, 1] == pytest.approx(row.one)
+        assert row.by_count[0, 1] == pytest.approx(row.first_error)
         assert row.by_count[-1, 1] == pytest.approx(0, abs=0.01)
-        if row.grammar == "itg":
-            assert row.exact_edges == itg_edges(*corpus.size(row.pair))
-    size = int(np.median(corpus.sizes()))
-    for grammar in GRAMMARS:
-        some = measure_savings(corpus, grammar, size, 4, 1)
-        assert some.pairs > 0
-        assert 0 < some.mask_edges <= some.exact_edges
 
 
 @pytest.mark.slow
@@ -95,8 +79,8 @@ def test_uniform_selections_use_plain_means(files: list[str]) -> None:
     corpus = read_corpus(*files)
     pair = max(chosen_pairs(corpus, 3, seed=1), key=lambda one: len(corpus.links[one]))
     row, other = (measure(corpus, "itg", pair, 1, uniform) for uniform in (True, False))
-    assert row.by_count[0, 1] == pytest.approx(row.one)
-    assert row.by_count[-1, 1] < row.one / 2
+    assert row.by_count[0, 1] == pytest.approx(row.first_error)
+    assert row.by_count[-1, 1] < row.first_error / 2
     assert row.exact_edges == other.exact_edges
     assert not np.array_equal(row.by_count, other.by_count)
 
@@ -106,7 +90,7 @@ def test_larger_pairs_contribute_more_to_the_work_but_not_to_the_error(files: li
     corpus = read_corpus(*files)
     small = measure(corpus, "itg", next(chosen_pairs(corpus, 1, seed=1)), 1)
     large = small._replace(
-        exact_edges=3 * small.exact_edges, by_count=small.by_count * [9, 2], tictactoe=small.tictactoe * [2, 5, 1]
+        exact_edges=3 * small.exact_edges, by_count=small.by_count * [9, 2], tictactoe=small.tictactoe * [2, 5]
     )
     masks, cut = by_work([small, large])
     edges = small.exact_edges
@@ -120,43 +104,21 @@ def test_the_slope_and_its_error_are_unbiased() -> None:
     random = np.random.default_rng(1)
     size = random.uniform(10, 130, 400)
     slopes = [slope(size, 1 + 0.02 * size + random.normal(0, size / 50)) for _ in range(300)]
-    found, errors = np.array(slopes).T
-    assert found.mean() == pytest.approx(2, abs=0.05)
-    assert found.std() == pytest.approx(errors.mean(), rel=0.15)
+    values, errors = np.array(slopes).T
+    assert values.mean() == pytest.approx(2, abs=0.05)
+    assert values.std() == pytest.approx(errors.mean(), rel=0.15)
 
 
 @pytest.mark.slow
 def test_the_commands_print_results_and_draw_a_figure(files: list[str], tmp_path: Path) -> None:
     figure = tmp_path / "f.png"
-    arguments = [*files, "--pairs", "2", "--near", "12", "-o", str(figure)]
-    result = CliRunner().invoke(_app(randomized_pruning.main), arguments)
-    assert result.exit_code == 0, result.output
-    assert "increase of the error of half the work" in result.output
-    assert "increase of the error of masks within half the work" in result.output
+    output = run_lab("papers.randomized_pruning", *files, "--pairs", "2", "-o", figure)
+    assert "increase of the error of half the work" in output
     assert figure.stat().st_size > 10_000
-    done = tmp_path / "pass.json"
-    whole = CliRunner().invoke(_app(every_pair.main), [*files, "-o", str(done)])
-    assert whole.exit_code == 0, whole.output
-    assert whole.stdout.splitlines()[1].startswith(f"{len(LINES)}\t")
+    cache = tmp_path / "pass.json"
+    output = run_lab("papers.pruning.every_pair", *files, "-o", cache)
+    assert output.splitlines()[1].startswith(f"{len(LINES)}\t")
     # Finished work is not repeated: the seconds are the earlier ones.
-    before = done.read_text()
-    assert CliRunner().invoke(_app(every_pair.main), [*files, "-o", str(done)]).exit_code == 0
-    assert done.read_text() == before
-
-
-def test_the_ceilings_command_prints_the_savings_of_masks() -> None:
-    result = CliRunner().invoke(_app(ceilings.main), ["--itg", "4", "--mixed", "3"])
-    assert result.exit_code == 0, result.output
-    rows = [line.split("\t") for line in result.stdout.splitlines()[1:]]
-    assert [row[:2] for row in rows] == [["itg", "4"], ["mixed", "3"]]
-    assert int(rows[0][2]) == itg_edges(4, 4)
-    # The more words are linked, the more a mask saves.
-    assert all(float(row[3]) >= float(row[-1]) > 1 for row in rows)
-
-
-def _app(command: object) -> object:
-    import typer
-
-    app = typer.Typer()
-    app.command()(command)
-    return app
+    before = cache.read_text()
+    run_lab("papers.pruning.every_pair", *files, "-o", cache)
+    assert cache.read_text() == before

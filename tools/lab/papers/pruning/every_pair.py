@@ -63,7 +63,7 @@ def main(
             def make(pairs: list[int] = chunk) -> list[tuple[int, int, float]]:
                 return [sample(corpus, pair, seed) for pair in pairs]
 
-            rows += cache.find(name, make)
+            rows += cache.get_or_make(name, make)
             bar.update(len(rows), len(pairs), len(rows))
     word_pairs, edges, seconds = np.array(rows, np.float64).reshape(-1, 3).T
     columns = ["pairs", "mean word pairs", "mean mask edges", "CPU seconds", "mean ms per pair", "median ms per pair"]

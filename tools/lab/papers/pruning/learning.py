@@ -35,7 +35,7 @@ from hierogram.tools.lab.papers.pruning.single_chain import SingleChain
 
 
 def count_exactly(grammar: "LearnableItg") -> tuple[list[NDArray[np.float64]], float]:
-    """Return the expected features of each whole chart, and the log-likelihood."""
+    """Return the expected features of each pair, and the log-likelihood of all pairs, from whole charts."""
     features, likelihood = [], 0.0
     for number in range(grammar.size):
         chart = grammar.chart(number)
@@ -48,7 +48,7 @@ def count_exactly(grammar: "LearnableItg") -> tuple[list[NDArray[np.float64]], f
 
 
 class SoftCounts:
-    """Estimator of expected features from masks."""
+    """Estimator of expected features from masks, with one chain for each pair."""
 
     def __init__(self, grammar: "LearnableItg", masks: int, key: int) -> None:
         self._masks = masks
@@ -57,13 +57,13 @@ class SoftCounts:
         self._states = [SingleChain(grammar.chart(number), number).init(key) for number in range(grammar.size)]
 
     def count(self, grammar: "LearnableItg") -> list[NDArray[np.float64]]:
-        """Return the mean features of each chart over several masks, under a grammar."""
+        """Return the mean features of each pair over the next masks of its chain, under a grammar."""
         features = []
         for number in range(grammar.size):
             kernel = SingleChain(grammar.chart(number), number)
             total: NDArray[np.float64] = np.zeros(())
-            for plan in range(self._done + 1, self._done + self._masks + 1):
-                self._states[number], [pruned] = kernel.step(self._key, self._states[number], plan)
+            for step in range(self._done + 1, self._done + self._masks + 1):
+                self._states[number], [pruned] = kernel.step(self._key, self._states[number], step)
                 total = total + pruned.features
             features.append(total / self._masks)
         self._done += self._masks
@@ -88,7 +88,7 @@ class ItgPairs(NamedTuple):
 
 @dataclass(frozen=True)
 class LearnableItg:
-    """ITG with probabilities of the five kinds of rules, of types of word pairs, and of words per side."""
+    """ITG with probabilities of `itg_rules`, of types of word pairs, and of words without a partner."""
 
     data: ItgPairs
     rules: NDArray[np.float64]
@@ -102,7 +102,7 @@ class LearnableItg:
         return len(self.data.source)
 
     def chart(self, number: int) -> PairChart:
-        """Return the chart of a pair."""
+        """Return the chart of training pair `number`, which builds its charts."""
         data = self.data
         pairs = self.pairs[data.types[number]]
         source, target = self.source[data.source[number]], self.target[data.target[number]]
@@ -111,7 +111,7 @@ class LearnableItg:
         return PairChart(itg_rules(self.rules), words, data.links[number])
 
     def maximized(self, features: Sequence[NDArray[np.float64]]) -> "LearnableItg":
-        """Return the maximum-likelihood grammar, given the expected features of each chart."""
+        """Return the maximum-likelihood grammar, given the expected features of each pair."""
         rules, pairs = np.zeros(len(self.rules)), np.zeros(len(self.pairs))
         source, target = np.zeros(len(self.source)), np.zeros(len(self.target))
         for number, feature in enumerate(features):
@@ -124,6 +124,7 @@ class LearnableItg:
 
 
 def _normalize(uses: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return relative frequencies, which are uniform without uses."""
     total = float(uses.sum())
     return uses / total if total > 0 else np.full(len(uses), 1 / max(len(uses), 1))
 
@@ -148,7 +149,9 @@ def make_itg(corpus: LinkedCorpus, number: int) -> LearnableItg:
     return LearnableItg(data, np.full(5, 0.2), *map(_normalize, (pairs, *unlinked)))
 
 
-def curve(grammar: "LearnableItg", iterations: int, soft: SoftCounts | None = None) -> Iterator[tuple[float, float]]:
+def learning_curve(
+    grammar: "LearnableItg", iterations: int, soft: SoftCounts | None = None
+) -> Iterator[tuple[float, float]]:
     """Yield exact log-likelihood and processor seconds of learning, at the start and after each iteration."""
     spent, steps = 0.0, run_em(grammar, iterations, soft)
     for iteration in range(iterations + 1):
@@ -176,7 +179,7 @@ def main(
     print("E step", "iteration", "log-likelihood", "CPU seconds", sep="\t")
     for mask in ("exact", *masks.split(",")):
         soft = None if mask == "exact" else SoftCounts(grammar, int(mask), seed)
-        for iteration, (log_likelihood, seconds) in enumerate(curve(grammar, iterations, soft)):
+        for iteration, (log_likelihood, seconds) in enumerate(learning_curve(grammar, iterations, soft)):
             label = mask if soft is None else f"{mask} mask{'' if mask == '1' else 's'}"
             print(label, iteration, f"{log_likelihood:.1f}", f"{seconds:.1f}", sep="\t", flush=True)
 

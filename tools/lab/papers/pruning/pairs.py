@@ -1,8 +1,11 @@
-"""Sentence pairs and grammars for the experiments of [BPK09]. The variables of a pair are its links."""
+"""Sentence pairs and grammars for the experiments of [BPK09].
+
+The variables of a pair are its links: a derivation emits the linked words as a pair, or not.
+"""
 
 from functools import cached_property
 from itertools import permutations
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
@@ -46,27 +49,14 @@ def mixed_rules() -> Rules:
     return make_rules(sides, np.array([1.0] + [0.1] * (len(sides) - 1)), empty_sides=False)
 
 
-GRAMMARS = {"itg": (itg_rules, True), "mixed": (mixed_rules, False)}
-"""Rules of each grammar, and True if nonterminals may be empty on one side."""
+class PrunedGrammar(NamedTuple):
+    """Rules of charts. `empty_sides` is True if nonterminals may be empty on one side."""
+
+    rules: Rules
+    empty_sides: bool
 
 
-def itg_edges(source: int, target: int) -> int:
-    """Return the number of edges in the whole ITG chart of a pair, given the numbers of words.
-
-    An edge with two nonterminals is a span and a split on each side, such that no part is empty on both sides. Other
-    edges are word pairs, or a word at a position of the other side.
-    """
-
-    def splits(words: int) -> int:
-        return (words + 1) * (words + 2) * (words + 3) // 6
-
-    def spans(words: int) -> int:
-        return (words + 1) * (words + 2) // 2
-
-    # Subtract splits in which the left part is empty on both sides, one per pair of spans, and likewise the right
-    # part. Add splits with two empty parts again, because they are subtracted twice.
-    separate = splits(source) * splits(target) - 2 * spans(source) * spans(target) + (source + 1) * (target + 1)
-    return 2 * separate + source * target + source * (target + 1) + (source + 1) * target
+GRAMMARS = {"itg": PrunedGrammar(itg_rules(), True), "mixed": PrunedGrammar(mixed_rules(), False)}
 
 
 def branching(rules: Rules) -> int:
@@ -82,16 +72,16 @@ def branching(rules: Rules) -> int:
 
 def build_whole(chart: PairChart) -> Hypergraph:
     """Return the whole chart of a pair, without a mask."""
-    nothing = np.zeros(chart.variables, np.bool_)
-    return chart.build(nothing, nothing)
+    no_variables = np.zeros(chart.variables, np.bool_)
+    return chart.build(no_variables, no_variables)
 
 
 class CountedChart(PairChart):
-    """Pair that lists the number of edges of each graph built so far."""
+    """Chart builder of a pair that records the number of edges of each graph."""
 
     @cached_property
     def edges_built(self) -> list[int]:
-        """Number of edges of each graph, in order."""
+        """Number of edges of each graph built so far, in order."""
         return []
 
     def build(self, selected: NDArray[np.bool_], assigned: NDArray[np.bool_]) -> Hypergraph:
@@ -102,7 +92,7 @@ class CountedChart(PairChart):
 
 
 class LinkedCorpus(LinkedPairs):
-    """Pairs with links as variables."""
+    """Sentence pairs of a corpus, with one-to-one links as variables. Pairs are numbered from 0."""
 
     def size(self, pair: int) -> tuple[int, int]:
         """Return the number of words of each side."""
@@ -110,19 +100,19 @@ class LinkedCorpus(LinkedPairs):
         return len(source), len(target)
 
     def sizes(self) -> NDArray[np.int64]:
-        """Return the number of word pairs, source words times target words, of each pair."""
+        """Return the number of word pairs, source words times target words, of each pair, int64[pairs]."""
         sizes: NDArray[np.int64] = np.diff(self.batch.source_offset) * np.diff(self.batch.target_offset)
         return sizes
 
     def linked(self) -> NDArray[np.bool_]:
-        """Return a mask of the pairs with at least two links."""
+        """Return a mask of the pairs with at least two links, bool[pairs]."""
         return np.array([len(links) > 1 for links in self.links])
 
     def chart(self, grammar: str, pair: int) -> CountedChart:
-        """Return the chart of a pair under a grammar."""
-        make, empty_sides = GRAMMARS[grammar]
-        chart = CountedChart(make(), self.words(pair), self.links[pair], empty_sides, MAX_EDGES)
-        chart.branching = branching(make())
+        """Return the chart of a pair, which builds its charts under a grammar, a key of `GRAMMARS`."""
+        rules, empty_sides = GRAMMARS[grammar]
+        chart = CountedChart(rules, self.words(pair), self.links[pair], empty_sides, MAX_EDGES)
+        chart.branching = branching(rules)
         return chart
 
 
@@ -143,6 +133,7 @@ def read_corpus(source: str, target: str, links: str) -> LinkedCorpus:
 
 
 def _one_to_one(links: list[str], scores: list[str]) -> NDArray[np.int32]:
+    """Return the kept links of a line, int32[V, 2]. Without scores, all are equally probable."""
     pairs = [(int(i), int(x)) for i, x in (link.split("-") for link in links)]
     probability = dict(zip(pairs, map(float, scores), strict=True)) if scores else dict.fromkeys(pairs, 1.0)
     chosen: list[tuple[int, int]] = []

@@ -34,12 +34,12 @@ class SingleChain(PruningKernel):
 
     @cached_property
     def start(self) -> ChainStart:
-        """Positive variables in the first mask, and doubts, which are 1 with uniform selections."""
+        """First assignment of the chain, and doubts float64[V], which are 1 with uniform selections."""
         doubts = np.ones(self.chart.variables) if self._is_uniform else self.chart.doubts()
         return ChainStart([first_start(self.chart, doubts)[0]], doubts)
 
     def select(self, key: int, plan: int) -> NDArray[np.bool_]:
-        """Return the selection of step `plan`, bool[V]."""
+        """Return the selection of step number `plan`, bool[V]. `key` is the seed."""
         variables, branching = self.chart.variables, self.chart.branching
         selection_key = self.stream_key(key, plan, 1)
         if not self._is_uniform:
@@ -52,23 +52,23 @@ class SingleChain(PruningKernel):
 
 
 def first_selection(variables: int, branching: int, key: StreamKey) -> NDArray[np.bool_]:
-    """Return a uniformly random selection, bool[V]."""
+    """Return a uniformly random selection, bool[V], of as many variables as in the paper."""
     selected = np.zeros(variables, np.bool_)
-    keep_some(np.ones(variables, np.bool_), count_selected(variables, branching), key, selected)
+    mark_random_subset(np.ones(variables, np.bool_), count_selected(variables, branching), key, selected)
     return selected
 
 
 def next_selection(selected: NDArray[np.bool_], key: StreamKey) -> NDArray[np.bool_]:
-    """Return the next selection, bool[V]: all unselected and some random selected variables."""
+    """Return the next selection, bool[V]: all unselected variables and a random subset of the others."""
     if not selected.any():
         return selected.copy()
     following = ~selected
-    keep_some(selected, int(selected.sum()) - int(following.sum()), key, following)
+    mark_random_subset(selected, int(selected.sum()) - int(following.sum()), key, following)
     return following
 
 
 @njit
-def keep_some(among: NDArray[np.bool_], number: int, key: StreamKey, chosen: NDArray[np.bool_]) -> None:
+def mark_random_subset(among: NDArray[np.bool_], number: int, key: StreamKey, chosen: NDArray[np.bool_]) -> None:
     """Set `chosen` to True for a uniformly random subset of `number` variables of the mask `among`."""
     stream_state = stream(key.seed, key.pair, key.step)
     remaining = 0

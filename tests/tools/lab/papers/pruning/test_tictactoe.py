@@ -31,12 +31,12 @@ def test_figures_of_merit_equal_their_definition() -> None:
     random = np.random.default_rng(1)
     n, m = 3, 4
     target, source = random.random((n + 1, m)), random.random((n, m + 1))
-    found = figures_of_merit(target, source)
+    merits = figures_of_merit(target, source)
     for j in range(n + 1):
         for i in range(j + 1):
             for y in range(m + 1):
                 for x in range(m + 1):
-                    value = found[span_index(i, j), x * (m + 1) + y]
+                    value = merits[span_index(i, j), x * (m + 1) + y]
                     if x > y:
                         assert value == -np.inf
                     else:
@@ -45,12 +45,12 @@ def test_figures_of_merit_equal_their_definition() -> None:
 
 def test_a_threshold_keeps_a_bispan_of_each_source_span_and_the_whole_pair() -> None:
     random = np.random.default_rng(2)
-    found = figures_of_merit(random.random((5, 3)), random.random((4, 4)))
-    before = np.zeros_like(found, bool)
+    merits = figures_of_merit(random.random((5, 3)), random.random((4, 4)))
+    before = np.zeros_like(merits, bool)
     for ratio in (0.0, 1.0, 3.0, np.inf):
-        kept = kept_bispans(found, ratio)
+        kept = kept_bispans(merits, ratio)
         assert kept[span_index(0, 4), 3]
         assert (kept | ~before).all()
         assert kept.any(axis=1).all()
         before = kept
-    assert kept_bispans(found, 0.0).sum() <= len(found) + 1
+    assert kept_bispans(merits, 0.0).sum() <= len(merits) + 1
