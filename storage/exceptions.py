@@ -10,7 +10,7 @@ class StoreMissingError(StoreError):
 
 
 class StoreUnavailableError(StoreError):
-    """The database did not answer, is locked or refused an operation, or a child process cannot start."""
+    """The database does not answer, is locked or rejects an operation, or a child process cannot start."""
 
 
 class StoreRefusedError(StoreUnavailableError):
@@ -36,11 +36,11 @@ class RuleKeyCollisionError(StoreError):
 
 
 class HumanLinksError(StoreError):
-    """The given links do not fit the pair."""
+    """The given human links are out of range for the pair, or contradict each other."""
 
 
 class StoreHeldError(StoreError):
-    """Another process writes the store's grammar."""
+    """Another process holds the lease on the store's grammar."""
 
 
 class LeaseLostError(StoreError):
@@ -60,9 +60,9 @@ class QueryError(StoreError):
 
 
 class WorkerProcessError(StoreError):
-    """Work in a child process stalled, was killed, exceeded its memory, or failed."""
+    """Work in a child process made no progress, was killed, exceeded its memory, or failed."""
 
 
 def install_extra(extra: str) -> str:
-    """Return an instruction to install an extra, for messages."""
+    """Return an instruction, for messages, to install an optional dependency group (extra)."""
     return f"run pip install '.[{extra}]' in the source folder of hierogram"

@@ -36,10 +36,10 @@ class OptionError(ValueError):
 class Option:
     """Declaration of an option.
 
-    `help` is the help text. Numbers, and each element of a tuple, must be >= `min`, <= `max`, > `above` and < `below`.
-    A string must be one of `values`, which may map each value to its meaning. `shown` describes the default if its
-    value does not. `metavar` names the value in help texts. `flags` are the names on the command line if they differ
-    from `--the-name`. A `positional` option is an argument without a name.
+    `help` is the help text. A number, and each number in a tuple, must be >= `min`, <= `max`, > `above` and < `below`.
+    A string, and each string in a tuple, must be one of `values`, which may map each value to its meaning. None is
+    always valid. `shown` replaces the default in help texts. `metavar` names the value in help texts. `flags` are the
+    names on the command line if they differ from `--the-name`. A `positional` option is an argument without a name.
     """
 
     help: str
@@ -54,7 +54,7 @@ class Option:
     positional: bool = False
 
     def text(self) -> str:
-        """Return the help with the possible values."""
+        """Return the help text, followed by `values` with their meanings, if any."""
         if self.values is None:
             return self.help
         meanings = self.values if isinstance(self.values, Mapping) else {}
@@ -134,7 +134,7 @@ class OptionField:
         return self.default is MISSING
 
     def constraints(self) -> dict[str, Any]:
-        """Return the help and bounds for pydantic and FastAPI."""
+        """Return the help and the bounds as arguments of the `Field` of pydantic or the `Query` of FastAPI."""
         option = self.option
         bounds = {"ge": option.min, "le": option.max, "gt": option.above, "lt": option.below}
         return {"description": option.text(), **{bound: value for bound, value in bounds.items() if value is not None}}

@@ -14,15 +14,15 @@ from hierogram.storage.aligner.aligner import Alignments, change_alignments
 from hierogram.storage.database import migration
 from hierogram.storage.database.backup import back_up
 from hierogram.storage.database.connection import (
-    copy_log,
+    checkpoint,
     hide_password,
     make_engine,
     parse_url,
     reading_snapshot,
     sqlite_file,
-    wal_bytes,
 )
 from hierogram.storage.database.migration import upgrade
+from hierogram.storage.database.sqlite_files import wal_bytes
 from hierogram.storage.database.transactions import write_settings
 from hierogram.storage.events.feed import Events
 from hierogram.storage.exceptions import StoreUrlError
@@ -69,8 +69,8 @@ def _create(engine: Engine, settings: Settings | None) -> None:
             migration.migrate(connection)
             write_settings(connection, settings or Settings())
             connection.execute(insert(store_state).values(id=1, **asdict(StoreState())))
-    # Checkpoint the log into the file, because a log is easily lost when files are moved.
-    copy_log(engine)
+    # Leave no commits in the log, because the log is easily lost when files are moved.
+    checkpoint(engine)
 
 
 class Store(StoredPairs, Ingest, StoredGrammar, Alignments, Events, Exports):
@@ -80,7 +80,7 @@ class Store(StoredPairs, Ingest, StoredGrammar, Alignments, Events, Exports):
     """
 
     def status(self) -> StoreStatus:
-        """Return the size and progress of the store. Reads no pairs or rules."""
+        """Return the size and progress of the store, from stored totals. Fast in a store of any size."""
         with self._reading() as connection:
             status = read_status(connection, self.url)
         file = sqlite_file(self.engine.url)
@@ -98,21 +98,20 @@ class Store(StoredPairs, Ingest, StoredGrammar, Alignments, Events, Exports):
             save_derivations(transaction, None, deltas)
 
     @contextmanager
-    def repairing(self, *, keep: bool = True) -> Iterator[tuple[Repair, Snapshot]]:
-        """Open a transaction for repairs, and a snapshot that shows the repairs. Commits only if `keep`."""
+    def repairing(self, *, commit: bool = True) -> Iterator[tuple[Repair, Snapshot]]:
+        """Open a transaction for repairs, and a snapshot that shows them. Rolls back unless `commit`."""
         from hierogram.storage.checks.repair import Repair
 
         with suppress(_RollbackError), self._committing() as transaction:
             yield Repair(transaction), Snapshot(transaction.connection)
-            if not keep:
+            if not commit:
                 raise _RollbackError
 
     def back_up(self, target: Path, report: Callable[[int, int], None] | None = None) -> int:
         """Copy a consistent snapshot of an SQLite store to a file, atomically. Returns the size in bytes.
 
-        Other processes may write during the backup. An existing file is replaced. `report` is a progress callback:
-        `(bytes done, total bytes)`. Raises `StoreError` if the copy fails or is damaged, or if the
-        store is on Postgres (use `pg_dump`).
+        Other processes may write during the backup. An existing file is replaced. `report` is called with (bytes done,
+        total bytes). Raises `StoreError` if the copy fails or is damaged, or on Postgres (use `pg_dump`).
         """
         with reading_snapshot(self.engine) as connection:
             return back_up(connection, target, report)
@@ -124,7 +123,7 @@ class Store(StoredPairs, Ingest, StoredGrammar, Alignments, Events, Exports):
 
 
 class _RollbackError(Exception):
-    """Exception that rolls back a trial transaction."""
+    """Exception that rolls back the transaction of `repairing`."""
 
 
 __all__ = ["Store", "open_store", "upgrade"]

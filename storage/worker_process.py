@@ -1,8 +1,11 @@
 """Child process for untrusted input, which can be killed and has a memory limit.
 
 The child is a new interpreter that ends with its parent. It is killed if it reports no progress, and the kernel kills
-it before other processes if the machine runs out of memory. It does not inherit the variables `HIEROGRAM_…`, which may
-be secrets. A child that has finished its work is reused.
+it before other processes if the machine runs out of memory. It does not inherit the environment variables
+`HIEROGRAM_…`, which may be secrets. A child that has finished its work is reused.
+
+The parent sends a request: a pickled function with its arguments. The child answers with messages: pickled pairs of a
+kind and a content. The length precedes each request and message.
 """
 
 import io
@@ -30,19 +33,22 @@ Arguments = ParamSpec("Arguments")
 KeepAlive = Callable[[], None]
 """Callback that the work must call regularly between items, or the parent considers it stalled."""
 
-MEMORY_BYTES = 512 << 20
 SILENCE_TIMEOUT_SECONDS = 60.0
+"""Default time without a message after which a child is killed."""
 
+_MEMORY_BYTES = 512 << 20
 _MAX_MESSAGE_BYTES = 1 << 28
 _MAX_RUNS = 200
 """Number of runs after which a child is replaced, in case its libraries leak memory."""
 _PRIVATE_PREFIX = "HIEROGRAM_"
 _POLL_SECONDS = 0.2
+"""Time between two calls of `check` while the parent waits for a message."""
 _ALIVE_SECONDS = 1.0
+"""Minimum time between two messages of `KeepAlive`."""
 _KILL_SECONDS = 5.0
 _LENGTH = Struct("<Q")
 _ITEM, _ALIVE, _END, _RAISED, _FAILED = range(5)
-"""Kinds of messages: item, sign of life, end, exception of this package, other failure."""
+"""Kinds of messages: item, sign of life, end of the work, exception of this package, other failure."""
 _PR_SET_PDEATHSIG = 1
 _PACKAGE_PREFIX = f"{__name__.partition('.')[0]}."
 
@@ -59,7 +65,7 @@ class WorkerProcess:
 
     def __init__(
         self,
-        memory_bytes: int = MEMORY_BYTES,
+        memory_bytes: int = _MEMORY_BYTES,
         silent_seconds: float = SILENCE_TIMEOUT_SECONDS,
         preloaded_modules: tuple[str, ...] = (),
     ) -> None:
@@ -95,14 +101,14 @@ class WorkerProcess:
         try:
             try:
                 self._send(request)
-                kind, content = self._message(check)
+                kind, content = self._receive(check)
             except _EndedError:
                 if not was_running:
                     raise
                 # Start another process, because this process was killed while idle, for example when memory ran out.
                 self.close()
                 self._send(request)
-                kind, content = self._message(check)
+                kind, content = self._receive(check)
             while kind != _END:
                 if kind == _ITEM:
                     yield content
@@ -111,7 +117,7 @@ class WorkerProcess:
                     raise error_type(message)
                 elif kind == _FAILED:
                     raise WorkerProcessError(content)
-                kind, content = self._message(check)
+                kind, content = self._receive(check)
             completed = True
         finally:
             self._runs += 1
@@ -119,7 +125,7 @@ class WorkerProcess:
                 self.close()
 
     def close(self) -> None:
-        """End the process."""
+        """Kill the process if it is running. A later `run` starts another process."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -171,20 +177,20 @@ class WorkerProcess:
             self._socket.settimeout(SILENCE_TIMEOUT_SECONDS)
             self._socket.sendall(_LENGTH.pack(len(request)) + request)
         except TimeoutError:
-            raise self._stalled(SILENCE_TIMEOUT_SECONDS) from None
+            raise _stalled_error(SILENCE_TIMEOUT_SECONDS) from None
         except ConnectionError:
-            raise self._died() from None
+            raise self._end_error() from None
 
-    def _message(self, check: Callable[[], None]) -> tuple[int, Any]:
-        [length] = _LENGTH.unpack(self._bytes(_LENGTH.size, check))
+    def _receive(self, check: Callable[[], None]) -> tuple[int, Any]:
+        [length] = _LENGTH.unpack(self._receive_bytes(_LENGTH.size, check))
         if length > _MAX_MESSAGE_BYTES:
             raise WorkerProcessError(
                 f"the child process sent an item of {length:,} bytes, the limit is {_MAX_MESSAGE_BYTES:,}"
             )
-        kind, content = pickle.loads(self._bytes(length, check))
+        kind, content = pickle.loads(self._receive_bytes(length, check))
         return kind, content
 
-    def _bytes(self, size: int, check: Callable[[], None]) -> bytearray:
+    def _receive_bytes(self, size: int, check: Callable[[], None]) -> bytearray:
         content = bytearray(size)
         remaining = memoryview(content)
         self._socket.settimeout(_POLL_SECONDS)
@@ -195,18 +201,15 @@ class WorkerProcess:
             except TimeoutError:
                 check()
                 if self._unstarved_time() - last_progress > self._silent_seconds:
-                    raise self._stalled(self._silent_seconds) from None
+                    raise _stalled_error(self._silent_seconds) from None
                 continue
             except ConnectionError:
                 received = 0
             if not received:
-                raise self._died()
+                raise self._end_error()
             remaining = remaining[received:]
             last_progress = self._unstarved_time()
         return content
-
-    def _stalled(self, seconds: float) -> WorkerProcessError:
-        return WorkerProcessError(f"the child process made no progress for {seconds:g} s and was killed")
 
     def _unstarved_time(self) -> float:
         """Return the monotonic time minus the process's waiting time for a processor, as reported by Linux."""
@@ -216,7 +219,7 @@ class WorkerProcess:
             waited = int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[1])
         return time.monotonic() - waited / 1e9
 
-    def _died(self) -> _EndedError:
+    def _end_error(self) -> _EndedError:
         assert self._process is not None
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_KILL_SECONDS)
@@ -224,6 +227,10 @@ class WorkerProcess:
         killed = code is not None and code < 0
         end = f"was killed by signal {signal.Signals(-code).name}" if killed else f"exited with code {code}"
         return _EndedError(f"the child process {end}")
+
+
+def _stalled_error(seconds: float) -> WorkerProcessError:
+    return WorkerProcessError(f"the child process made no progress for {seconds:g} s and was killed")
 
 
 def set_resource_limit(resource_type: int, limit: int) -> None:
@@ -256,10 +263,10 @@ def serve(descriptor: int, parent: int, memory_bytes: int, *preloaded_modules: s
     with socket(fileno=descriptor) as connection, connection.makefile("rb") as requests:
         while head := requests.read(_LENGTH.size):
             [length] = _LENGTH.unpack(head)
-            _work(connection, requests.read(length), memory_bytes)
+            _serve_request(connection, requests.read(length), memory_bytes)
 
 
-def _work(connection: socket, request: bytes, memory_bytes: int) -> None:
+def _serve_request(connection: socket, request: bytes, memory_bytes: int) -> None:
     answered_at = time.monotonic()
 
     def answer(kind: int, content: object = None) -> None:

@@ -55,7 +55,7 @@ def repair(store: Store, report: Steps | None = None, *, dry_run: bool = False) 
         repaired.remaining_problems = snapshot.file_damage()
     # Do not write to a partly unreadable file, because the write would fail too.
     if not repaired.remaining_problems:
-        with holding_lease(store, "hierogram repair"), store.repairing(keep=not dry_run) as (repairs, snapshot):
+        with holding_lease(store, "hierogram repair"), store.repairing(commit=not dry_run) as (repairs, snapshot):
             _repair(repairs, snapshot, repaired, report)
     return repaired
 

@@ -24,7 +24,7 @@ from hierogram.daemon.learning.stored_links import DIRECTIONS, count_links
 from hierogram.daemon.prefetch import map_in_threads
 from hierogram.daemon.progress import Steps
 from hierogram.samplers.counts.texts import same_texts, select_texts
-from hierogram.samplers.grammar.columns import Blobs, Texts, join_blobs, split_blobs
+from hierogram.samplers.grammar.columns import Blobs, Texts, split_blobs
 from hierogram.samplers.grammar.keys import Matches, first_rows_by_key, match_keys
 from hierogram.storage.checks.spill import SLICES, Spill, open_spill, slice_ranges
 from hierogram.storage.exports.snapshot import Snapshot
@@ -254,8 +254,6 @@ def _spill_counts(links: Spill, counts: AlignerCounts, *, stored: bool) -> None:
     keys = [f"{LEXICON}\0{source}\0{target}" for source, target, *_ in counts.lexicon]
     keys += [f"{row.side}\0{row.word}" for row in counts.words]
     keys += [f"{JUMP}\0{direction}\0{width}" for direction, width, _ in counts.jumps]
-    slices = np.fromiter((hash(key) % SLICES for key in keys), np.int64, len(keys))
-    order = np.argsort(slices, kind="stable")
     rows = np.zeros(len(keys), _COUNTS_DTYPE)
     rows["stored"] = stored
     first = 0
@@ -264,7 +262,7 @@ def _spill_counts(links: Spill, counts: AlignerCounts, *, stored: bool) -> None:
             numbers = np.array([row[2:] for row in table], np.int64)
             rows["counts"][first : first + len(table), : numbers.shape[1]] = numbers
             first += len(table)
-    links.add(slices[order], rows[order], join_blobs([keys[k].encode() for k in order.tolist()]))
+    links.add_by_text(rows, keys)
 
 
 def _count_name(key: list[str], column: int) -> tuple[object, ...]:

@@ -41,7 +41,7 @@ from hierogram.daemon.text.treebanks.reading import TreebankFile
 from hierogram.samplers.grammar.kinds import PAIRS, find_grammar_kind
 from hierogram.storage.exceptions import StoreRefusedError, WorkerProcessError
 from hierogram.storage.store import Store
-from hierogram.storage.worker_process import MEMORY_BYTES, WorkerProcess
+from hierogram.storage.worker_process import WorkerProcess
 
 DONE, FAILED = "done", "failed"
 PART, REASON = ".part", ".reason"
@@ -347,7 +347,7 @@ class SpoolLoop(StoreLoop):
             if stop.is_set():
                 raise StoppedError("the loop is stopping: the file will be read again when it restarts")
 
-        with closing(WorkerProcess(MEMORY_BYTES)) as reader:
+        with closing(WorkerProcess()) as reader:
             if folder is not None:
                 create_spool(folder)
                 options = self._ingest_options(configuration)

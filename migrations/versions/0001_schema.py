@@ -12,7 +12,7 @@ from hierogram.storage.schema.views import DAY, VIEWS, comments
 revision = "0001"
 down_revision = None
 
-_RULES = 1 << 20
+_ASSUMED_RULES = 1 << 20
 
 
 def upgrade() -> None:
@@ -38,7 +38,7 @@ def _estimate_rules(connection: sa.Connection) -> None:
     for side in ("source", "target"):
         connection.exec_driver_sql(
             "INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES ('rules', ?, ?)",
-            (f"rules_by_{side}", f"{_RULES} {1 << BLOCK_BITS} 4"),
+            (f"rules_by_{side}", f"{_ASSUMED_RULES} {1 << BLOCK_BITS} 4"),
         )
     # Make this connection load the new statistics.
     connection.exec_driver_sql("ANALYZE sqlite_master")

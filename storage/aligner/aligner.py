@@ -10,8 +10,8 @@ from hierogram.storage.database.leases import Leases
 from hierogram.storage.database.transactions import (
     Row,
     WriteTransaction,
-    among,
-    array_value,
+    array_parameter,
+    in_array,
     read_rows,
     rows_with,
     staged_alignments,
@@ -49,7 +49,7 @@ from hierogram.storage.schema.tables import (
 _CELLS = sentence_pairs.c.source_length * sentence_pairs.c.target_length
 
 SideNames = tuple[Collection[str], Collection[str]]
-"""Names of source words and of target words, or of their stems. The name of the null word is empty."""
+"""Source words and target words: lowercased, stems with a trailing space, the null word empty."""
 
 Texts = tuple[str, str]
 
@@ -78,7 +78,7 @@ class Alignments(Leases):
                 count_restarts(transaction)
 
     def aligner_counts(self, *names: SideNames) -> AlignerCounts:
-        """Return the counts within each set of names, and the counts of all jumps."""
+        """Return the counts within each set of names (rows may repeat), and the counts of all jumps."""
         with self._reading() as connection:
             return aligner_counts(connection, names)
 
@@ -94,7 +94,7 @@ class Alignments(Leases):
             return TextAlignerCounts(position, counts, (source_types, target_types), human_links)
 
     def count_pairs_at_sweep(self, sweep: int) -> int:
-        """Return the number of pairs that the aligner has sampled `sweep` times."""
+        """Return the number of pairs that the aligner has sampled exactly `sweep` times."""
         with self._reading() as connection:
             statement = select(func.count()).select_from(pair_links).where(pair_links.c.sweep == sweep)
             return connection.scalar(statement) or 0
@@ -106,7 +106,7 @@ class Alignments(Leases):
             unaligned = select(pair.id, _CELLS, literal(0)).where(pair.state == UNALIGNED, is_undamaged(pair.id))
             return [PairSize._make(row) for row in connection.execute(unaligned.order_by(pair.id).limit(limit))]
 
-    def stalest_links(self, limit: int) -> list[PairSize]:
+    def stalest_alignments(self, limit: int) -> list[PairSize]:
         """Return undamaged pairs that the aligner has aligned, not in burn-in, least often sampled first."""
         with self._reading() as connection:
             pair, links = sentence_pairs.c, pair_links.c
@@ -124,7 +124,7 @@ class Alignments(Leases):
         with self._reading() as connection:
             return [LinkRow._make(row) for row in rows_with(connection, linked, pair_links.c.pair_id, ids)]
 
-    def untrained_pairs(self, after_id: int, limit: int) -> list[LinkRow]:
+    def uncounted_alignments(self, after_id: int, limit: int) -> list[LinkRow]:
         """Return undamaged pairs with id > `after_id` and an uncounted input alignment, ordered by id."""
         with self._reading() as connection:
             pair, links = sentence_pairs.c, pair_links.c
@@ -159,7 +159,7 @@ class Alignments(Leases):
             return True
 
     def human_links(self, ids: Collection[int]) -> dict[int, KnownLinks]:
-        """Return the human links by pair id. Pairs without human links are omitted."""
+        """Return the human links of the given pairs by id. Pairs without human links are omitted."""
         with self._reading() as connection:
             return _known_links(connection, ids)
 
@@ -173,20 +173,20 @@ class Alignments(Leases):
             return [LinkCorrection._make(row) for row in rows]
 
     def corrections_by_pair(self, ids: Collection[int]) -> list[LinkCorrection]:
-        """Return the corrections of pairs, ordered by id, also of pairs that no longer have human links."""
+        """Return the corrections of pairs, ordered by id, also if an alignment follows deleted human links."""
         with self._reading() as connection:
             rows = rows_with(connection, _CORRECTIONS, link_corrections.c.pair_id, ids)
             return [LinkCorrection._make(row) for row in rows]
 
     def is_corrected(self, pair_id: int) -> bool:
-        """Check if the pair's alignment follows its human links."""
+        """Check if the pair's alignment follows its human links. True if the pair has none or is not stored."""
         pending = select(link_corrections.c.pair_id).where(link_corrections.c.pair_id == pair_id, _IS_PENDING)
         with self._reading() as connection:
             return connection.scalar(pending) is None
 
 
 def change_alignments(transaction: WriteTransaction, change: AlignerChange) -> None:
-    """Store alignments and links, mark corrections as applied, and update the counts."""
+    """Store a change of alignments and counts. Raises `StoreError` if a pair has changed."""
     _set_alignments(transaction, change)
     _set_links(transaction, change)
     if change.corrected_inputs:
@@ -197,7 +197,7 @@ def change_alignments(transaction: WriteTransaction, change: AlignerChange) -> N
 
 
 def add_aligner_counts(transaction: WriteTransaction, change: AlignerCounts) -> None:
-    """Add to the aligner's counts, and delete rows without counts. Negative counts raise `StoreError`."""
+    """Add to the aligner's counts, and delete rows with count 0. Negative counts raise `StoreError`."""
     changed: list[tuple[Table, Table, Sequence[Row]]] = [
         (aligner_lexicon, staged_lexicon, change.lexicon),
         (aligner_words, staged_word_counts, change.words),
@@ -238,13 +238,13 @@ def _set_alignments(transaction: WriteTransaction, change: AlignerChange) -> Non
     states = dict(by_state.all())
     if sum(states.values()) != len(change.alignments):
         raise StoreError("a pair was withdrawn while it was aligned: run the alignment again")
-    fresh = states.get(UNALIGNED, 0)
-    transaction.state.add(UNALIGNED, -fresh)
-    transaction.state.add(WAITING, fresh)
+    newly_aligned = states.get(UNALIGNED, 0)
+    transaction.state.add(UNALIGNED, -newly_aligned)
+    transaction.state.add(WAITING, newly_aligned)
     is_staged = sentence_pairs.c.id == staged_alignments.c.pair_id
     values = {name: staged_alignments.c[name] for name in ("alignment", "link_probabilities")}
     transaction.connection.execute(update(sentence_pairs).values(**values, aligned_by=ALIGNER).where(is_staged))
-    if fresh:
+    if newly_aligned:
         transaction.connection.execute(
             update(sentence_pairs).values(state=WAITING).where(is_staged, sentence_pairs.c.state == UNALIGNED)
         )
@@ -256,13 +256,14 @@ def _set_links(transaction: WriteTransaction, change: AlignerChange) -> None:
         found = transaction.execute("SELECT count(*) FROM staged_links JOIN sentence_pairs ON id = pair_id").scalar()
         if found != len(change.links):
             raise StoreError("a pair was withdrawn while it was aligned: run the alignment again")
-        moved = transaction.execute(
+        changed_pair = transaction.execute(
             "SELECT s.pair_id FROM staged_links AS s LEFT JOIN pair_links ON pair_links.pair_id = s.pair_id"
             " WHERE coalesce(s.expected_sweep, -1) <> coalesce(pair_links.sweep, -1) LIMIT 1"
         ).scalar()
-        if moved is not None:
+        if changed_pair is not None:
             raise StoreError(
-                f"pair {moved} was aligned by another process at the same time: stop one process and restart the other"
+                f"pair {changed_pair} was aligned by another process at the same time: stop one process and restart "
+                "the other"
             )
         links = "SELECT pair_id, forward, backward, sweep FROM staged_links WHERE true ORDER BY pair_id"
         transaction.execute(upsert(pair_links, links))
@@ -284,7 +285,7 @@ _SELECT_JUMPS = "SELECT direction, width, count FROM aligner_jumps"
 
 
 def iterate_aligner_counts(connection: Connection) -> Iterator[AlignerCounts]:
-    """Yield all counts of the aligner in parts."""
+    """Yield all counts of the aligner in parts of up to `_ROWS_PER_PART` rows of one table."""
     yield AlignerCounts(jumps=read_rows(connection, _SELECT_JUMPS))
     options = {"yield_per": _ROWS_PER_PART}
     for rows in connection.execute(text(_SELECT_LEXICON), execution_options=options).partitions():
@@ -305,9 +306,9 @@ def aligner_counts(
         parameters: dict[str, object] = {}
         pairs, words = [], []
         for number, (sources, targets) in enumerate(names):
-            parameters[f"sources_{number}"] = array_value(connection, sources)
-            parameters[f"targets_{number}"] = array_value(connection, targets)
-            of_source, of_target = among(connection, f"sources_{number}"), among(connection, f"targets_{number}")
+            parameters[f"sources_{number}"] = array_parameter(connection, sources)
+            parameters[f"targets_{number}"] = array_parameter(connection, targets)
+            of_source, of_target = in_array(connection, f"sources_{number}"), in_array(connection, f"targets_{number}")
             pairs.append(f"{_SELECT_LEXICON} WHERE source {of_source} AND {target} {of_target}")
             words.append(f"{_SELECT_WORDS} WHERE side = 'source' AND word {of_source}")
             words.append(f"{_SELECT_WORDS} WHERE side = 'target' AND word {of_target}")
@@ -317,7 +318,7 @@ def aligner_counts(
 
 
 def link_rows() -> Select[tuple[object, ...]]:
-    """Return a SELECT of the columns of `LinkRow`."""
+    """Return a SELECT of `LinkRow`. The caller joins `sentence_pairs` and `pair_links`."""
     pair, links = sentence_pairs.c, pair_links.c
     return select(
         pair.id, pair.source, pair.target, pair.alignment, pair.state, pair.aligned_by, links.forward, links.backward,

@@ -1,4 +1,4 @@
-"""Details of a rule or a pair: uses now and before, competing rules, neighbors."""
+"""Details of a rule or a pair: uses now and before, competing rules, pairs that use a rule, neighbors."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from hierogram.storage.records.uncertainty import standard_error_sql
 from hierogram.storage.schema.tables import corpora, sentence_pairs
 
 _PAIRS_PER_SCAN = 5_000
+"""Number of pairs that one call of `likely_supporting_pairs` examines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def find_rule(transaction: ReadTransaction, source: str, target: str) -> RuleRow
 
 
 def find_competing_rules(transaction: ReadTransaction, side: str, text: str, limit: int) -> list[CompetingRule]:
-    """Return up to `limit` rules with this side, the most used first."""
+    """Return up to `limit` rules with expected uses whose `side` is `text`, most used first."""
     other = TARGET if side == SOURCE else SOURCE
     rows = transaction.rows(
         f"""SELECT id, {other}, expected_uses,
@@ -56,9 +57,9 @@ def find_competing_rules(transaction: ReadTransaction, side: str, text: str, lim
   FROM rules
  WHERE {side} = :side AND expected_uses > 0
  ORDER BY expected_uses DESC, {other}
- LIMIT :most""",
+ LIMIT :limit""",
         side=text,
-        most=limit,
+        limit=limit,
     )
     return [CompetingRule(*row) for row in rows]
 
@@ -85,10 +86,10 @@ def indexed_supporting_pairs(transaction: ReadTransaction, rule_id: int, after_i
   FROM rule_pairs
  WHERE rule_id = :rule AND pair_id > :after
  ORDER BY pair_id
- LIMIT :most""",
+ LIMIT :limit""",
         rule=rule_id,
         after=after_id,
-        most=limit,
+        limit=limit,
     )
     return [row[0] for row in rows]
 
@@ -103,15 +104,15 @@ def likely_supporting_pairs(
         if any(part is not None for part in parts):
             values[side] = Phrase(parts).pattern(transaction.postgres, of_text=True)
             test = f"LIKE :{side} ESCAPE '!'" if transaction.postgres else f"GLOB :{side}"
-            conditions.append(f"' ' || {side} || ' ' {test}")
+            conditions.append(f" AND ' ' || {side} || ' ' {test}")
     last = after_id + _PAIRS_PER_SCAN
-    contains_words = "".join(f" AND {condition}" for condition in conditions)
     rows = transaction.rows(
-        f"SELECT id FROM sentence_pairs WHERE id > :after AND id <= :last{contains_words} ORDER BY id LIMIT :most",
+        f"SELECT id FROM sentence_pairs WHERE id > :after AND id <= :last{''.join(conditions)}"
+        " ORDER BY id LIMIT :limit",
         False,
         after=after_id,
         last=last,
-        most=limit,
+        limit=limit,
         **values,
     )
     ids = [row[0] for row in rows]
@@ -128,7 +129,7 @@ _PAIRS_PER_PAGE = 10_000
 
 
 def find_pairs_by_id_prefix(transaction: ReadTransaction, corpus: str, prefix: str) -> list[PairRecord]:
-    """Return the pairs of a corpus whose external ids begin with `prefix`, newest first."""
+    """Return the pairs of the corpus with this name whose external ids begin with `prefix`, newest first."""
     external_id = sentence_pairs.c.external_id
     # Compare with a range, because LIKE cannot use an index. The only caller's ids are hexadecimal digests, which sort
     # before "{".
@@ -145,7 +146,7 @@ def list_pairs(transaction: ReadTransaction, after: int, corpus: str | None, lim
 
 
 def iterate_pairs(transaction: ReadTransaction, corpus: str | None) -> Iterator[PairRecord]:
-    """Yield the pairs of a corpus, or of all corpora, ordered by id."""
+    """Yield the pairs of a corpus, or of all corpora if None, ordered by id."""
     after = 0
     while page := list_pairs(transaction, after, corpus, _PAIRS_PER_PAGE):
         yield from page
@@ -153,7 +154,7 @@ def iterate_pairs(transaction: ReadTransaction, corpus: str | None) -> Iterator[
 
 
 def find_neighbors(transaction: ReadTransaction, pair_id: int) -> tuple[int | None, int | None]:
-    """Return the ids of the previous and the next pair, None at an end."""
+    """Return the ids of the stored pairs before and after `pair_id`, None if there is no such pair."""
     [(before,)] = transaction.rows("SELECT max(id) FROM sentence_pairs WHERE id < :pair", False, pair=pair_id)
     [(after,)] = transaction.rows("SELECT min(id) FROM sentence_pairs WHERE id > :pair", False, pair=pair_id)
     return before, after

@@ -9,8 +9,8 @@ from hierogram.storage.records.operations import StoreStatus
 
 _MAX_REJECTED = 200
 _MAX_EVENTS = 5_000
-_MAX_ATTEMPTS = 10_000
-"""Number of the latest inputs or exports among which failures are counted."""
+_MAX_SEARCHED = 10_000
+"""Number of the latest files, inputs and exports that are searched for failures."""
 
 LATEST = {
     "batches": """SELECT b.id, c.name AS corpus, b.origin, b.state, b.accepted, b.duplicates, b.rejected, b.started_at,
@@ -18,33 +18,33 @@ LATEST = {
   FROM ingest_batches AS b
   JOIN corpora AS c ON c.id = b.corpus_id
  ORDER BY b.id DESC
- LIMIT :most""",
-    "damaged": "SELECT pair_id, reason, found_at FROM damaged_pairs ORDER BY pair_id LIMIT :most",
+ LIMIT :limit""",
+    "damaged": "SELECT pair_id, reason, found_at FROM damaged_pairs ORDER BY pair_id LIMIT :limit",
     "failed_files": """SELECT at, corpus, file, path, reason
   FROM failed_files
  ORDER BY id DESC
- LIMIT :most""",
+ LIMIT :limit""",
     "deliveries": """SELECT d.event_id, e.kind, d.state, d.attempts, d.status, d.error
   FROM webhook_deliveries AS d
   LEFT JOIN events AS e ON e.id = d.event_id
  WHERE d.state <> 'done'
  ORDER BY d.event_id DESC
- LIMIT :most""",
+ LIMIT :limit""",
     "exports": """SELECT name, format, state, rules, bytes, seconds, started_at, error, job
   FROM exports
  ORDER BY id DESC
- LIMIT :most""",
+ LIMIT :limit""",
     "changes": f"""SELECT id, at, kind, source, target, expected_uses_before, expected_uses_now, count
   FROM events
  WHERE id > (SELECT last_event_id FROM event_state) - {_MAX_EVENTS} AND kind LIKE 'rule%'
  ORDER BY id DESC
- LIMIT :most""",
+ LIMIT :limit""",
 }
 """Queries of latest entries by kind. `damaged` is in id order, `deliveries` omits delivered events."""
 
 
 def store_status(transaction: ReadTransaction, url: str) -> StoreStatus:
-    """Return the store's totals."""
+    """Return the status of the store with the URL `url`, without `wal_bytes`."""
     return read_status(transaction.connection, url)
 
 
@@ -57,8 +57,8 @@ def last_sweeps(transaction: ReadTransaction, limit: int) -> list[dict[str, Any]
        seconds, finished_at, log_likelihood_before
   FROM sweeps
  ORDER BY id DESC
- LIMIT :most""",
-        most=limit,
+ LIMIT :limit""",
+        limit=limit,
     )[::-1]
 
 
@@ -68,8 +68,8 @@ def last_rejected(transaction: ReadTransaction, limit: int) -> list[dict[str, An
     statement = """SELECT reason, CAST(last_line - line + 1 AS BIGINT) AS lines, origin, line, message
   FROM rejected_lines
  ORDER BY id DESC
- LIMIT :most"""
-    for row in transaction.records(statement, most=_MAX_REJECTED):
+ LIMIT :limit"""
+    for row in transaction.records(statement, limit=_MAX_REJECTED):
         group = groups.setdefault((row["reason"], row["origin"]), row)
         if group is not row:
             group["lines"] += row["lines"]
@@ -79,18 +79,18 @@ def last_rejected(transaction: ReadTransaction, limit: int) -> list[dict[str, An
 def recent_failures(transaction: ReadTransaction) -> dict[str, list[dict[str, Any]]]:
     """Return times of recent failures: `files`, `inputs` (with `state` and `rejected`) and `exports`."""
     statements = {
-        "files": "SELECT at FROM failed_files ORDER BY id DESC LIMIT :most",
+        "files": "SELECT at FROM failed_files ORDER BY id DESC LIMIT :limit",
         "inputs": """SELECT at, state, rejected
-  FROM (SELECT started_at AS at, state, rejected FROM ingest_batches ORDER BY id DESC LIMIT :most) AS latest
+  FROM (SELECT started_at AS at, state, rejected FROM ingest_batches ORDER BY id DESC LIMIT :limit) AS latest
  WHERE state = 'failed' OR rejected > 0""",
         "exports": """SELECT at
-  FROM (SELECT started_at AS at, state FROM exports ORDER BY id DESC LIMIT :most) AS latest
+  FROM (SELECT started_at AS at, state FROM exports ORDER BY id DESC LIMIT :limit) AS latest
  WHERE state = 'failed'""",
     }
-    return {name: transaction.records(statement, most=_MAX_ATTEMPTS) for name, statement in statements.items()}
+    return {name: transaction.records(statement, limit=_MAX_SEARCHED) for name, statement in statements.items()}
 
 
 def scheduled_jobs(transaction: ReadTransaction) -> list[JobRow]:
-    """Return the scheduled export jobs with their runs, ordered by the time of the next run."""
+    """Return the scheduled export jobs, ordered by the time of the next run, and record the statement."""
     transaction.statements.append(JOBS)
     return read_jobs(transaction.connection)

@@ -42,13 +42,13 @@ def _prepare_sqlite(connection: DBAPIConnection, _entry: ConnectionPoolEntry) ->
 
 
 def _authorize(action: int, first: str | None, second: str | None, database: str | None, view: str | None) -> int:
-    """SQLite authorizer: allow reads, and the begin and end of transactions."""
     if action == sqlite3.SQLITE_TRANSACTION and first in ("BEGIN", "ROLLBACK"):
         return sqlite3.SQLITE_OK
     return allow_reading(action, first, second, database, view)
 
 
 PAGE_SECONDS = 20.0
+"""Default time limit of a read transaction."""
 
 _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 
@@ -61,7 +61,7 @@ def literal(value: Value) -> str:
 
 
 def inline_parameters(statement: str, values: dict[str, Any]) -> str:
-    """Return the statement with its parameters replaced by literals."""
+    """Return the statement with its parameters `:name` replaced by literals, to be shown to users."""
     return _PARAMETER.sub(lambda match: literal(values[match[1]]), statement).strip()
 
 
@@ -80,11 +80,11 @@ class ReadTransaction:
         return read_rows(self.connection, statement, values)
 
     def row(self, statement: str, is_shown: bool = True, /, **values: Value) -> tuple[Any, ...] | None:
-        """Return the first row of a statement, or None if the result is empty."""
+        """Return the first row of a statement, or None if the result is empty. For the arguments, see `rows`."""
         return next(iter(self.rows(statement, is_shown, **values)), None)
 
     def records(self, statement: str, is_shown: bool = True, /, **values: Value) -> list[dict[str, Any]]:
-        """Return the rows of a statement as dictionaries by column name."""
+        """Return the rows of a statement as dictionaries by column name. For the arguments, see `rows`."""
         if is_shown:
             self.statements.append(inline_parameters(statement, values))
         return [dict(row) for row in self.connection.execute(text(statement), values).mappings()]
@@ -94,7 +94,7 @@ class ReadTransaction:
         return read_state(self.connection)
 
     def settings(self) -> Settings:
-        """Return the store's settings."""
+        """Return the store's settings. Raises `StoreError` if one is missing or invalid."""
         return read_settings(self.connection)
 
 

@@ -10,7 +10,7 @@ from hierogram.samplers.grammar.rules import escape_terminal
 from hierogram.storage.browsing.reader import ReadTransaction, Value, inline_parameters
 from hierogram.storage.grammar.rules import RULE_COLUMNS, select_with_totals, side_totals
 from hierogram.storage.options import Option
-from hierogram.storage.pairs.vocabulary import KnownWord, fold, known_words, readings, spellings
+from hierogram.storage.pairs.vocabulary import VocabularyWord, find_words, fold, readings, spellings
 from hierogram.storage.records.grammar import RuleRow
 
 GAP = "_"
@@ -21,7 +21,7 @@ MAX_WORDS = 20
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words in order, with None for a gap."""
+    """Words in order, with None for a gap. A gap matches one or more symbols of a rule or words of a text."""
 
     parts: tuple[str | None, ...]
 
@@ -36,7 +36,7 @@ class Phrase:
         return len(self.parts) == 1 and self.parts[0] is not None
 
     def replace_words(self, words: Mapping[str, str]) -> "Phrase":
-        """Return the phrase with each word replaced by its value in `words`."""
+        """Return the phrase with each word replaced by its value in `words`, which must have all words."""
         return Phrase(tuple(None if part is None else words[part] for part in self.parts))
 
     def typed(self) -> str:
@@ -46,7 +46,7 @@ class Phrase:
         )
 
     def side(self) -> str:
-        """Return a phrase without gaps as the side of a rule."""
+        """Return the phrase as the side of a rule, without its gaps."""
         return " ".join(escape_terminal(part) for part in self.parts if part is not None)
 
     def pattern(self, postgres: bool, *, whole_side: bool = False, of_text: bool = False) -> str:
@@ -74,6 +74,7 @@ def read_phrase(typed: str) -> Phrase:
 
 
 USE, PROBABILITY, SURPRISE = "use", "probability", "surprise"
+"""Orders of rules: by expected uses, or by the probability of the other side given the searched side."""
 ORDERS = {USE: "most used first", PROBABILITY: "most probable first", SURPRISE: "least probable first"}
 
 PART, WHOLE = "part", "whole"
@@ -82,6 +83,7 @@ MATCHES = {PART: "the side contains the phrase", WHOLE: "the side is exactly the
 _WORD_ID = re.compile(r":(\w*word\d+)_id\b")
 _MAX_LABELS = 5_000
 _MAX_USES = 1 << 53
+"""Limit of `Query.min_count`, up to which a double represents every integer."""
 
 MAX_RANKED = 2_000
 """Maximum number of rules that are sorted by probability. Less used rules are omitted."""
@@ -143,7 +145,7 @@ def guess_side(transaction: ReadTransaction, phrases: Mapping[str, Phrase]) -> s
     fewest = sorted((SOURCE, TARGET), key=lambda side: len(phrases[side].parts))
     if len(phrases[fewest[0]].parts) < len(phrases[fewest[1]].parts):
         return fewest[0]
-    words_by_side = known_words(transaction.connection, [word for phrase in phrases.values() for word in phrase.words])
+    words_by_side = find_words(transaction.connection, [word for phrase in phrases.values() for word in phrase.words])
     if not any(all(word in words_by_side[side] for word in phrase.words) for side, phrase in phrases.items()):
         words_by_side = {
             side: {word: found[0] for word, found in _find_spellings(transaction, side, phrase.words).items() if found}
@@ -158,11 +160,11 @@ def guess_side(transaction: ReadTransaction, phrases: Mapping[str, Phrase]) -> s
 
 
 def phrase_occurs(transaction: ReadTransaction, side: str, phrase: Phrase) -> bool:
-    """Check if each word of the phrase occurs on a side of some pair, in any spelling."""
+    """Check if the phrase has words, and each occurs on a side of some pair with any accents and case."""
     return bool(phrase.words) and all(_find_spellings(transaction, side, phrase.words).values())
 
 
-def _find_spellings(transaction: ReadTransaction, side: str, words: Sequence[str]) -> dict[str, list[KnownWord]]:
+def _find_spellings(transaction: ReadTransaction, side: str, words: Sequence[str]) -> dict[str, list[VocabularyWord]]:
     return {word: spellings(transaction.connection, side, word) for word in words}
 
 
@@ -202,7 +204,7 @@ def most_used_rules(transaction: ReadTransaction, phrase: Phrase, side: str, lim
     rows = _run(
         transaction,
         f"SELECT r.source, r.target, r.expected_uses\n  FROM {conditions}\n"
-        " ORDER BY r.expected_uses DESC, r.id\n LIMIT :most",
+        " ORDER BY r.expected_uses DESC, r.id\n LIMIT :limit",
         limit,
         values,
     )
@@ -210,7 +212,7 @@ def most_used_rules(transaction: ReadTransaction, phrase: Phrase, side: str, lim
 
 
 class _Search:
-    """State of a search: known words of the phrase on its side, labels, and readings."""
+    """Words, labels and readings of a searched phrase, and the SQL for its rules."""
 
     def __init__(
         self, transaction: ReadTransaction, phrase: Phrase, query: Query, *, find_readings: bool = True
@@ -219,22 +221,25 @@ class _Search:
         self.transaction, self.query = transaction, query
         self.two_sides = TWO_SIDES in grammar_kind.capabilities
         self.side = query.side if self.two_sides else SOURCE
-        self.vocabulary = query.side if self.two_sides else grammar_kind.rule_words[0].vocabulary
-        self.known: dict[str, KnownWord] = known_words(transaction.connection, phrase.words)[self.vocabulary]
-        self.labels = _find_labels(transaction, phrase, self.known) if FRAGMENTS in grammar_kind.capabilities else {}
+        self.vocabulary_side = query.side if self.two_sides else grammar_kind.rule_words[0].vocabulary
+        self.found_words = find_words(transaction.connection, phrase.words)[self.vocabulary_side]
+        self.labels = (
+            _find_labels(transaction, phrase, self.found_words) if FRAGMENTS in grammar_kind.capabilities else {}
+        )
         words = [word for word in phrase.words if word not in self.labels]
-        self.exact = all(word in self.known for word in words)
+        self.exact = all(word in self.found_words for word in words)
         self.readings: list[Phrase] = []
         self.unknown: tuple[str, ...] = ()
         if not find_readings:
             return
-        spellings = _find_spellings(transaction, self.vocabulary, words)
-        self.unknown = tuple(word for word in words if not spellings[word] and word not in self.known)
-        choices = {word: [spelling.token for spelling in candidates] for word, candidates in spellings.items()}
+        spellings = _find_spellings(transaction, self.vocabulary_side, words)
+        self.unknown = tuple(word for word in words if not spellings[word] and word not in self.found_words)
+        side = self.vocabulary_side
+        choices = {(side, word): [spelling.token for spelling in found] for word, found in spellings.items()}
         for reading in readings(choices):
-            phrase_reading = {word: reading.get(word, word) for word in phrase.words}
+            phrase_reading = {word: reading.get((side, word), word) for word in phrase.words}
             self.readings.append(phrase.replace_words(phrase_reading))
-        self.known |= {word.token: word for candidates in spellings.values() for word in candidates}
+        self.found_words |= {word.token: word for candidates in spellings.values() for word in candidates}
 
     def page(
         self, phrases: Sequence[Phrase], excluded: Phrase | None, after: PagePosition | None, limit: int
@@ -259,9 +264,9 @@ class _Search:
         return _run(self.transaction, statement, limit, values)
 
     def conditions(self, phrase: Phrase, prefix: str, values: dict[str, Value]) -> str | None:
-        """Return FROM and WHERE clauses for the rules with the phrase, or None if no rule contains it."""
+        """Return the SQL after FROM for rules with the phrase, or None if none exists. Adds to `values`."""
         words = [word for word in phrase.words if word not in self.labels]
-        if not all(word in self.known for word in words) or not (words or self.labels):
+        if not all(word in self.found_words for word in words) or not (words or self.labels):
             return None
         postgres, query = self.transaction.postgres, self.query
         where: list[str] = []
@@ -277,12 +282,12 @@ class _Search:
                 # Use an array, because Postgres then scans the index of ids once instead of searching it for each id.
                 ids = f"SELECT w.rule_id FROM rule_words AS w WHERE w.word_id = :{prefix}word0_id"
                 source, where = "rules AS r", [f"r.id = ANY(ARRAY({ids}))"]
-            for number, word in enumerate(sorted(words, key=lambda word: self.known[word].count)):
-                values |= {f"{prefix}word{number}": word, f"{prefix}word{number}_id": self.known[word].id}
+            for number, word in enumerate(sorted(words, key=lambda word: self.found_words[word].count)):
+                values |= {f"{prefix}word{number}": word, f"{prefix}word{number}_id": self.found_words[word].id}
                 if number:
                     join_condition = f"v.word_id = :{prefix}word{number}_id AND v.rule_id = r.id"
                     where.append(f"EXISTS (SELECT 1 FROM rule_words AS v WHERE {join_condition})")
-            values["vocabulary"] = self.vocabulary
+            values["vocabulary"] = self.vocabulary_side
             if self.two_sides and (query.match == WHOLE or not phrase.is_word):
                 values[f"{prefix}pattern"] = phrase.pattern(postgres, whole_side=query.match == WHOLE)
                 test = f"LIKE :{prefix}pattern ESCAPE '!'" if postgres else f"GLOB :{prefix}pattern"
@@ -302,10 +307,10 @@ class _Search:
         return f"{source}\n         WHERE {together}"
 
 
-def _find_labels(transaction: ReadTransaction, phrase: Phrase, vocabulary: Mapping[str, KnownWord]) -> dict[str, str]:
+def _find_labels(transaction: ReadTransaction, phrase: Phrase, words: Mapping[str, VocabularyWord]) -> dict[str, str]:
     """Map each word of the phrase that is a label, such as `(NP` or `NP`, to the name of the label."""
     labels = {word: word[1:].rstrip(")") for word in phrase.words if word.startswith("(") and len(word) > 1}
-    unlabeled = [word for word in phrase.words if word not in labels and word not in vocabulary]
+    unlabeled = [word for word in phrase.words if word not in labels and word not in words]
     if unlabeled:
         names = {fold(name): name for name in known_labels(transaction)}
         labels |= {word: names[fold(word)] for word in unlabeled if fold(word) in names}
@@ -314,24 +319,24 @@ def _find_labels(transaction: ReadTransaction, phrase: Phrase, vocabulary: Mappi
 
 def known_labels(transaction: ReadTransaction) -> list[str]:
     """Return up to `_MAX_LABELS` labels of a store of trees, in alphabetical order."""
-    rows = transaction.rows("SELECT label FROM labels ORDER BY label LIMIT :most", False, most=_MAX_LABELS)
+    rows = transaction.rows("SELECT label FROM labels ORDER BY label LIMIT :limit", False, limit=_MAX_LABELS)
     return [row[0] for row in rows]
 
 
 def _run(transaction: ReadTransaction, statement: str, limit: int, values: dict[str, Value]) -> list[dict[str, Any]]:
     # Run the statement with word ids, so that Postgres can estimate the number of rows. Record it with words.
-    records = transaction.records(statement, False, most=limit, **values)
+    records = transaction.records(statement, False, limit=limit, **values)
     named = _WORD_ID.sub(r"(SELECT id FROM vocabulary WHERE token = :\1 AND side = :vocabulary)", statement)
-    transaction.statements.append(inline_parameters(named, {**values, "most": limit}))
+    transaction.statements.append(inline_parameters(named, {**values, "limit": limit}))
     return records
 
 
 def _filters(query: Query, values: dict[str, Value]) -> list[str]:
-    fewest = int(query.order == SURPRISE) if query.min_count is None else query.min_count
+    min_count = int(query.order == SURPRISE) if query.min_count is None else query.min_count
     conditions = ["r.expected_uses > 0"]
-    if fewest:
-        values["fewest"] = min(fewest, _MAX_USES)
-        conditions = ["r.expected_uses >= :fewest"]
+    if min_count:
+        values["min_count"] = min(min_count, _MAX_USES)
+        conditions = ["r.expected_uses >= :min_count"]
     if query.max_scope is not None:
         values["scope"] = query.max_scope
         conditions.append("r.scope <= :scope")
@@ -355,7 +360,7 @@ def _by_use(conditions: str, after: PagePosition | None, values: dict[str, Value
         SELECT {RULE_COLUMNS}
           FROM {conditions}
          ORDER BY r.expected_uses DESC, r.id
-         LIMIT :most),
+         LIMIT :limit),
 {select_with_totals()}
  ORDER BY f.expected_uses DESC, f.id"""
 
@@ -364,11 +369,11 @@ def _by_probability(
     conditions: str, query: Query, side: str, after: PagePosition | None, values: dict[str, Value]
 ) -> str:
     order = f"p.p{' DESC' if query.order == PROBABILITY else ''}, p.expected_uses DESC, p.id"
-    beyond = ""
+    is_after = ""
     if after is not None:
         values |= {"last_p": after.probability, "last_uses": after.uses, "last_id": after.id}
         sign = "<" if query.order == PROBABILITY else ">"
-        beyond = (
+        is_after = (
             f"\n         WHERE p.p {sign} :last_p OR (p.p = :last_p AND"
             " (p.expected_uses < :last_uses OR (p.expected_uses = :last_uses AND p.id > :last_id)))"
         )
@@ -383,9 +388,9 @@ def _by_probability(
         SELECT p.id, p.p
           FROM (SELECT m.id, m.expected_uses, m.expected_uses / s.total AS p
                   FROM matched AS m
-                  JOIN sides AS s ON s.{side} = m.{side}) AS p{beyond}
+                  JOIN sides AS s ON s.{side} = m.{side}) AS p{is_after}
          ORDER BY {order}
-         LIMIT :most),
+         LIMIT :limit),
      found AS MATERIALIZED (
         SELECT {RULE_COLUMNS}, b.p
           FROM best AS b

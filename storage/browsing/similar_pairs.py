@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from hierogram.storage.browsing.details import CompetingRule
 from hierogram.storage.browsing.reader import ReadTransaction
-from hierogram.storage.pairs.vocabulary import POSITION_BITS, KnownWord, decode_pairs
+from hierogram.storage.pairs.pair_index import POSITION_BITS, Posting, decode_pairs
+from hierogram.storage.pairs.vocabulary import VocabularyWord
 from hierogram.storage.records.pairs import DICTIONARIES
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ _MAX_CANDIDATES = 4_000
 """Maximum number of pairs examined per word. For more frequent words, only the last blocks are read."""
 _LAST_BLOCKS = 1
 _MAX_BLOCKS = 1_000
+"""Number of the last blocks of the pair index that are searched for rarer words."""
 _PAIRS_PER_WORD = 12
 """Number of pairs returned for each word and order of ties, besides the best pairs overall."""
 
@@ -32,11 +34,11 @@ class SimilarPair:
     target: str
 
 
-def find_source_sides(transaction: ReadTransaction, words: Sequence[KnownWord | None]) -> dict[str, float]:
+def find_source_sides(transaction: ReadTransaction, words: Sequence[VocabularyWord | None]) -> dict[str, float]:
     """Return a superset of the source sides that match a sentence, with their expected uses."""
     import numpy as np
 
-    from hierogram.storage.grammar.indexes import sentence_anchors
+    from hierogram.storage.grammar.word_index import sentence_anchors
 
     keys = sentence_anchors(np.array([word.id if word else 0 for word in words], np.int64)).tolist()
     if not keys:
@@ -51,8 +53,10 @@ def find_source_sides(transaction: ReadTransaction, words: Sequence[KnownWord | 
     return dict(transaction.rows(f"SELECT r.source, sum(r.expected_uses) FROM {rules} GROUP BY r.source", False))
 
 
-def find_renderings(transaction: ReadTransaction, sides: Sequence[str], limit: int) -> dict[str, list[CompetingRule]]:
-    """Return up to `limit` rules of each source side, most used first. Omits sides without rules."""
+def find_rules_by_source(
+    transaction: ReadTransaction, sides: Sequence[str], limit: int
+) -> dict[str, list[CompetingRule]]:
+    """Return up to `limit` rules of each source side, most used first. Omits sides without expected uses."""
     if not sides:
         return {}
     names = {f"side{n}": side for n, side in enumerate(dict.fromkeys(sides))}
@@ -60,12 +64,12 @@ def find_renderings(transaction: ReadTransaction, sides: Sequence[str], limit: i
         f"""WITH found AS (
         SELECT r.source, r.id, r.target, r.expected_uses,
                sum(r.expected_uses) OVER (PARTITION BY r.source) AS total,
-               row_number() OVER (PARTITION BY r.source ORDER BY r.expected_uses DESC, r.id) AS place
+               row_number() OVER (PARTITION BY r.source ORDER BY r.expected_uses DESC, r.id) AS rank
           FROM rules AS r
          WHERE r.source IN ({", ".join(f":{name}" for name in names)}) AND r.expected_uses > 0)
-SELECT source, id, target, expected_uses, total FROM found WHERE place <= :most ORDER BY source, place""",
+SELECT source, id, target, expected_uses, total FROM found WHERE rank <= :limit ORDER BY source, rank""",
         False,
-        most=limit,
+        limit=limit,
         **names,
     )
     by_side: dict[str, list[CompetingRule]] = {}
@@ -74,20 +78,16 @@ SELECT source, id, target, expected_uses, total FROM found WHERE place <= :most 
     return by_side
 
 
-def weigh_words(words: Sequence[str], counts: Mapping[str, KnownWord]) -> dict[str, float]:
+def weigh_words(words: Sequence[str], counts: Mapping[str, VocabularyWord]) -> dict[str, float]:
     """Return a weight for each word: the rarer the word, the larger. A missing count is replaced by 1."""
     most = max((known.count for known in counts.values()), default=1)
     return {word: log(2 + most / max(1, counts[word].count if word in counts else 1)) for word in words}
 
 
 def find_similar_pairs(
-    transaction: ReadTransaction, words: Mapping[str, KnownWord], limit: int
+    transaction: ReadTransaction, words: Mapping[str, VocabularyWord], limit: int
 ) -> tuple[list[SimilarPair], list[SimilarPair]]:
-    """Return the pairs and the dictionary entries that share the most words with `words`, best first.
-
-    Rare words weigh more. The best `limit` pairs and entries in total are followed by the best of each word. Among
-    equally good pairs of a word, the newest and the oldest are chosen.
-    """
+    """Return the pairs and dictionary entries that share the most words, best first, then best by word."""
     ids = _most_similar(transaction, words, limit)
     if not ids:
         return [], []
@@ -106,7 +106,7 @@ def find_similar_pairs(
     return pairs, entries
 
 
-def _most_similar(transaction: ReadTransaction, words: Mapping[str, KnownWord], limit: int) -> list[int]:
+def _most_similar(transaction: ReadTransaction, words: Mapping[str, VocabularyWord], limit: int) -> list[int]:
     import numpy as np
 
     state = transaction.state()
@@ -131,24 +131,24 @@ def _most_similar(transaction: ReadTransaction, words: Mapping[str, KnownWord], 
 
 
 def _pairs_by_word(
-    transaction: ReadTransaction, words: Mapping[str, KnownWord], last_pair: int
+    transaction: ReadTransaction, words: Mapping[str, VocabularyWord], last_pair: int
 ) -> "dict[int, NDArray[np.int64]]":
-    """Return the ascending ids of the pairs that contain each word, by word id."""
+    """Return the ascending ids of up to `_MAX_CANDIDATES` pairs with each word, by word id."""
     import numpy as np
 
     last = last_pair >> POSITION_BITS
     blocks = range(max(0, last + 1 - _MAX_BLOCKS), last + 1)
     frequent = [word.id for word in words.values() if word.count > _MAX_CANDIDATES]
     rare = [word.id for word in words.values() if 0 < word.count <= _MAX_CANDIDATES]
-    rows = read_blocks(transaction, rare, blocks) + read_blocks(transaction, frequent, blocks[-_LAST_BLOCKS:])
+    rows = read_postings(transaction, rare, blocks) + read_postings(transaction, frequent, blocks[-_LAST_BLOCKS:])
     pairs_by_word: dict[int, list[NDArray[np.int64]]] = {}
     for block, word, content in rows:
         pairs_by_word.setdefault(word, []).append(decode_pairs(block, content))
     return {word: np.concatenate(parts)[-_MAX_CANDIDATES:] for word, parts in pairs_by_word.items()}
 
 
-def read_blocks(transaction: ReadTransaction, words: Sequence[int], blocks: range) -> list[tuple[int, int, bytes]]:
-    """Return the rows of the pair index as (block, word id, encoded pairs), in block order."""
+def read_postings(transaction: ReadTransaction, words: Sequence[int], blocks: range) -> list[Posting]:
+    """Return the rows of the pair index for word ids in blocks, in block order."""
     if not words or not blocks:
         return []
     word_list, block_list = (", ".join(map(str, numbers)) for numbers in (words, blocks))

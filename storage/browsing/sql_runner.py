@@ -23,6 +23,7 @@ MAX_QUERY_LENGTH = 10_000
 MAX_BYTES = 16 << 20
 """Maximum size of a result in bytes. Further rows are omitted."""
 MAX_CELLS = 50_000
+"""Maximum number of values of a result. Further rows are omitted, but not the first row."""
 _NO_SQL_URL = (
     "SQL queries are disabled: on Postgres they require a separate role, so that they cannot block the daemon: create "
     "it as described in docs/pages.md and set sql_url in [http]"
@@ -38,7 +39,7 @@ _IN_MEMORY = 256 << 10
 
 @dataclass(frozen=True)
 class SpooledResult:
-    """Result of a query. `more` is True if rows were omitted.
+    """Result of a query. `more` is True if rows were omitted. Close it after use.
 
     `truncated` is the number of truncated values, or 0 if rows were omitted because the result was too large.
     """
@@ -59,7 +60,7 @@ class SpooledResult:
         return [json.loads(line) for line in self.lines()]
 
     def close(self) -> None:
-        """Close the file."""
+        """Delete the file with the rows."""
         self.file.close()
 
 
@@ -113,7 +114,7 @@ class SqlRunner:
             )
         if "\0" in statement:
             raise QueryError("the query contains a NUL character: remove it")
-        child = self._take() or self._child()
+        child = self._take_next() or self._make_child()
         try:
             with closing(child):
                 return self._run(child, statement, seconds, limit, cells, size)
@@ -126,7 +127,7 @@ class SqlRunner:
             # Start the process of the next query, because loading the Postgres driver takes a quarter of a second.
             with self._lock, suppress(StoreUnavailableError):
                 if self._file is None and self._next is None:
-                    child = self._child()
+                    child = self._make_child()
                     child.start()
                     self._next = child
 
@@ -173,17 +174,17 @@ class SqlRunner:
             return SpooledResult(columns, has_more, truncated, output)
 
     def close(self) -> None:
-        """End the process that was started for the next query."""
-        child = self._take()
+        """End the process that was started for the next query. A later `query` starts another process."""
+        child = self._take_next()
         if child is not None:
             child.close()
 
-    def _take(self) -> WorkerProcess | None:
+    def _take_next(self) -> WorkerProcess | None:
         with self._lock:
             child, self._next = self._next, None
         return child
 
-    def _child(self) -> WorkerProcess:
+    def _make_child(self) -> WorkerProcess:
         driver = ("psycopg",) if self._file is None else ()
         # Do not limit the time without output, because the query has its own time limit.
         return WorkerProcess(untrusted_sql.MEMORY_MB << 20, float("inf"), (untrusted_sql.__name__, *driver))

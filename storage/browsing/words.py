@@ -10,9 +10,10 @@ from typing import NamedTuple
 from hierogram.samplers.grammar.kinds import PAIRS, SOURCE, find_grammar_kind
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.search import UsedRule
-from hierogram.storage.browsing.similar_pairs import read_blocks
+from hierogram.storage.browsing.similar_pairs import read_postings
+from hierogram.storage.pairs.pair_index import POSITION_BITS, decode_pairs
 from hierogram.storage.pairs.pairs import pairs_by_id
-from hierogram.storage.pairs.vocabulary import POSITION_BITS, decode_pairs, known_words
+from hierogram.storage.pairs.vocabulary import find_words
 from hierogram.storage.records.pairs import PairRow
 from hierogram.storage.records.parts import PART_MARK, is_part
 
@@ -20,6 +21,7 @@ SAMPLED_PAIRS = 10_000
 """Maximum number of pairs read for a word's distribution, evenly spaced in a larger store."""
 _MAX_COLLOCATES = 100
 _LATEST_PAIRS = 20_000
+"""Number of the newest pairs that are searched for a word without an index."""
 _LATEST_AT_ONCE = 2_000
 _BLOCKS_AT_ONCE = 16
 
@@ -42,7 +44,7 @@ class CorpusMonth(NamedTuple):
 
 
 def count_word(transaction: ReadTransaction, side: str, token: str) -> int | None:
-    """Return the count of a word (of pairs with the word in a store of word parts), or None if unknown."""
+    """Return the count of a word (of pairs with it in a store of word parts), or None if not stored."""
     if transaction.settings().word_parts:
         condition = _contains_word_sql(transaction, side)
         statement = f"SELECT count(*) FROM sentence_pairs AS p WHERE {condition}"
@@ -68,14 +70,14 @@ def find_collocates(
         for word in words - {token}:
             if not is_part(word):
                 uses_by_word[word] += rule.expected_uses
-    chosen = dict(nlargest(_MAX_COLLOCATES, uses_by_word.items(), key=itemgetter(1)))
-    if not chosen:
+    most_used = dict(nlargest(_MAX_COLLOCATES, uses_by_word.items(), key=itemgetter(1)))
+    if not most_used:
         return []
-    known = known_words(transaction.connection, [token, *chosen])[side]
-    counts = Counter({word: word_row.count for word, word_row in known.items()})
+    found = find_words(transaction.connection, [token, *most_used])[side]
+    counts = Counter({word: word_row.count for word, word_row in found.items()})
     collocates = [
         Collocate(word, uses, 14 + log2(2 * uses / max(counts[token] + counts[word], 2 * uses)))
-        for word, uses in chosen.items()
+        for word, uses in most_used.items()
     ]
     return sorted(collocates, key=lambda entry: (-entry.score, -entry.uses, entry.token))[:limit]
 
@@ -95,7 +97,7 @@ class CorpusDistribution(NamedTuple):
 
 
 def find_distribution(transaction: ReadTransaction, side: str, token: str) -> CorpusDistribution:
-    """Return the distribution of a word. Reads up to `SAMPLED_PAIRS` evenly spaced pairs."""
+    """Return the distribution of a word on a side. Reads up to `SAMPLED_PAIRS` evenly spaced pairs."""
     state = transaction.state()
     last, stored = state.last_pair_id, sum(state.pairs().values())
     sample_size = min(last, SAMPLED_PAIRS)
@@ -170,9 +172,9 @@ SELECT CAST(coalesce(sum(length(w.pairs)), 0) / 2 AS BIGINT)
 def pairs_containing(transaction: ReadTransaction, side: str, token: str, limit: int) -> list[PairRow]:
     """Return pairs with the word, newest first. Without an index, searches only the newest pairs."""
     ids = (
-        _latest_by_index(transaction, token, limit)
+        _find_latest_by_index(transaction, token, limit)
         if _is_indexed(transaction, side)
-        else _latest_by_text(transaction, side, token, limit)
+        else _find_latest_by_text(transaction, side, token, limit)
     )
     return pairs_by_id(transaction.connection, ids)[::-1]
 
@@ -182,11 +184,11 @@ def _is_indexed(transaction: ReadTransaction, side: str) -> bool:
     return side == SOURCE and find_grammar_kind(settings.grammar).input_kind == PAIRS and not settings.word_parts
 
 
-def _latest_by_index(transaction: ReadTransaction, token: str, limit: int) -> list[int]:
-    words = [word.id for word in known_words(transaction.connection, [token])[SOURCE].values()]
+def _find_latest_by_index(transaction: ReadTransaction, token: str, limit: int) -> list[int]:
+    words = [word.id for word in find_words(transaction.connection, [token])[SOURCE].values()]
     pair_ids: list[int] = []
     for last in range(transaction.state().last_pair_id >> POSITION_BITS, -1, -_BLOCKS_AT_ONCE):
-        rows = read_blocks(transaction, words, range(max(0, last + 1 - _BLOCKS_AT_ONCE), last + 1))
+        rows = read_postings(transaction, words, range(max(0, last + 1 - _BLOCKS_AT_ONCE), last + 1))
         for block, _, content in reversed(rows):
             pair_ids += decode_pairs(block, content)[::-1].tolist()
         if len(pair_ids) >= limit:
@@ -194,19 +196,19 @@ def _latest_by_index(transaction: ReadTransaction, token: str, limit: int) -> li
     return sorted(pair_ids[:limit])
 
 
-def _latest_by_text(transaction: ReadTransaction, side: str, token: str, limit: int) -> list[int]:
+def _find_latest_by_text(transaction: ReadTransaction, side: str, token: str, limit: int) -> list[int]:
     contains_word = _contains_word_sql(transaction, side)
     last = transaction.state().last_pair_id
     pair_ids: list[int] = []
     for end in range(last, max(0, last - _LATEST_PAIRS), -_LATEST_AT_ONCE):
         rows = transaction.rows(
             f"SELECT p.id FROM sentence_pairs AS p WHERE p.id > :after AND p.id <= :last"
-            f" AND {contains_word} ORDER BY p.id DESC LIMIT :most",
+            f" AND {contains_word} ORDER BY p.id DESC LIMIT :limit",
             False,
             after=end - _LATEST_AT_ONCE,
             last=end,
             word=_attach_parts(token),
-            most=limit - len(pair_ids),
+            limit=limit - len(pair_ids),
         )
         pair_ids += [row[0] for row in rows]
         if len(pair_ids) >= limit:

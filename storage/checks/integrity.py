@@ -4,23 +4,25 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, TextClause, text
 
-from hierogram.samplers.grammar.columns import join_blobs, split_blobs
+from hierogram.samplers.grammar.columns import split_blobs
 from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.checks.spill import SLICES, Spill, open_spill, slice_ranges
 from hierogram.storage.database.transactions import largest_id, read_grammar_kind, read_settings, read_state
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.grammar.counts import IDS_PER_RANGE, stored_rules
-from hierogram.storage.grammar.indexes import RuleWords, distinct, is_indexed_by_words, key_fingerprints, stored_runs
+from hierogram.storage.grammar.key_index import key_fingerprints, stored_runs
+from hierogram.storage.grammar.word_index import RuleWords, distinct, is_indexed_by_words
 from hierogram.storage.options import OptionError, check
-from hierogram.storage.pairs.ingest import wrong_identities
-from hierogram.storage.pairs.vocabulary import fold, known_words, wrong_blocks
+from hierogram.storage.pairs.identities import wrong_identities
+from hierogram.storage.pairs.pair_index import wrong_blocks
+from hierogram.storage.pairs.vocabulary import find_words, fold
 from hierogram.storage.records.columns import KeyRun, StoredRules
 from hierogram.storage.records.pairs import SETTLED, UNSETTLED
 
@@ -139,17 +141,17 @@ _TOTALS = {
 _LAST_IDS = {"last_pair_id": "sentence_pairs", "last_rule_id": "rules", "last_word_id": "vocabulary"}
 
 
-def table_problems(connection: Connection, report: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
-    """Return the inconsistencies between the tables. `report` receives all rules by range of ids."""
-    return [*_wrong_rows(connection), *_wrong_totals(connection), *_wrong_indexes(connection, report)]
+def table_problems(connection: Connection, on_rules: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
+    """Return the inconsistencies between the tables. `on_rules` receives all rules by range of ids."""
+    return [*_row_problems(connection), *_total_problems(connection), *_index_problems(connection, on_rules)]
 
 
-def _wrong_rows(connection: Connection) -> Iterator[str]:
+def _row_problems(connection: Connection) -> Iterator[str]:
     for problem, query in _PROBLEM_QUERIES.items():
         number = connection.execute(text(f"SELECT count(*) FROM ({query}) AS wrong_rows")).scalar_one()
         if number:
             first = connection.execute(text(f"{query} ORDER BY 1 LIMIT {_MAX_SHOWN}")).scalars()
-            yield _message(problem, number, first)
+            yield _format_problem(problem, number, first)
     try:
         check(read_settings(connection))
     except OptionError as error:
@@ -169,7 +171,7 @@ def largest_ids(connection: Connection) -> dict[str, int]:
     return {name: largest_id(connection, table) for name, table in _LAST_IDS.items()}
 
 
-def _wrong_totals(connection: Connection) -> Iterator[str]:
+def _total_problems(connection: Connection) -> Iterator[str]:
     state = asdict(read_state(connection))
     for name, number in counted_totals(connection).items():
         if state[name] != number:
@@ -180,75 +182,79 @@ def _wrong_totals(connection: Connection) -> Iterator[str]:
 
 
 _WORD = np.dtype([("id", np.int64), ("count", np.int64)])
-"""Count of a word: stored with its id in the vocabulary, or counted in pairs (`id` is 0)."""
+"""Count of a word, whose side and token are the text: stored, or counted in pairs (`id` is 0)."""
 _ENTRY = np.dtype([("fingerprint", np.uint32), ("rule", np.int64)])
 """Entry of the index of rules by key. The id of a deleted rule is negative."""
 _MAX_OFFSET = (1 << 31) - 1
 
 
-def word_differences(
-    connection: Connection,
-) -> tuple[list[tuple[int, str, int]], list[tuple[str, str, int]], list[tuple[int, str, str]]]:
-    """Compare the vocabulary's counts with the tokens of pairs, and its folded forms with its words.
+class WrongWords(NamedTuple):
+    """Differences between the vocabulary and the tokens of pairs, each list sorted.
 
-    Returns three lists: (id, name, correct count) of words with a wrong count, (side, token, count) of words missing
-    from the vocabulary, and (id, name, correct form) of words with a wrong folded form. All lists are sorted.
+    `miscounted` are (id, description, correct count), `missing` are (side, token, count), and `misfolded` are (id,
+    description, correct form).
     """
-    wrong: list[tuple[int, str, int]] = []
-    missing: list[tuple[str, str, int]] = []
-    unfolded: list[tuple[int, str, str]] = []
+
+    miscounted: list[tuple[int, str, int]]
+    missing: list[tuple[str, str, int]]
+    misfolded: list[tuple[int, str, str]]
+
+
+def vocabulary_differences(connection: Connection) -> WrongWords:
+    """Compare the vocabulary's counts with the tokens of pairs, and its folded forms with its words."""
+    wrong = WrongWords([], [], [])
     with open_spill(_WORD, 1) as words:
         for side in read_grammar_kind(connection).pair_words:
-            _count_words(connection, side, words)
+            _spill_counted_words(connection, side, words)
         stored_rows = connection.execute(_streamed("SELECT id, side, token, count, folded FROM vocabulary ORDER BY id"))
         for rows in stored_rows.partitions(_WORDS_AT_ONCE):
             forms = [fold(row.token) for row in rows]
-            unfolded += [
+            wrong.misfolded.extend(
                 (row.id, f"{row.token} ({row.side})", form)
                 for row, form in zip(rows, forms, strict=True)
                 if row.folded != form
-            ]
-            names = [(side, token) for _, side, token, _, _ in rows]
-            _spill_words(words, names, [(word_id, count) for word_id, _, _, count, _ in rows])
+            )
+            numbers = np.array([(word_id, count) for word_id, _, _, count, _ in rows], _WORD)
+            words.add_by_text(numbers, [f"{row.side} {row.token}" for row in rows])
         for first, last in slice_ranges([words], _WORDS_AT_ONCE):
-            numbers, [texts] = words.read(first, last)
+            numbers, [keys] = words.read(first, last)
             stored: dict[bytes, tuple[int, int]] = {}
             counted = Counter[bytes]()
-            for name, (word_id, count) in zip(split_blobs(texts), numbers.tolist(), strict=True):
+            for key, (word_id, count) in zip(split_blobs(keys), numbers.tolist(), strict=True):
                 if word_id:
-                    stored[name] = word_id, count
+                    stored[key] = word_id, count
                 else:
-                    counted[name] += count
-            for name, (word_id, count) in stored.items():
-                correct_count = counted.pop(name, 0)
+                    counted[key] += count
+            for key, (word_id, count) in stored.items():
+                correct_count = counted.pop(key, 0)
                 if correct_count != count:
-                    side, token = _split_name(name)
-                    wrong.append((word_id, f"{token} ({side})", correct_count))
-            missing += [(*_split_name(name), count) for name, count in counted.items()]
-    return sorted(wrong), sorted(missing), unfolded
+                    side, token = _split_key(key)
+                    wrong.miscounted.append((word_id, f"{token} ({side})", correct_count))
+            wrong.missing.extend((*_split_key(key), count) for key, count in counted.items())
+    wrong.miscounted.sort()
+    wrong.missing.sort()
+    return wrong
 
 
-def _count_words(connection: Connection, side: str, words: Spill) -> None:
+def _spill_counted_words(connection: Connection, side: str, words: Spill) -> None:
     counted = Counter[str]()
-    texts = connection.scalars(_streamed(f"SELECT {side} FROM sentence_pairs ORDER BY id"))
-    for partition in chain(texts.partitions(), [None]):
-        if partition is not None:
-            counted.update(" ".join(partition).split(" "))
-        if partition is None or len(counted) > _WORDS_AT_ONCE:
-            counted.pop("", None)
-            _spill_words(words, [(side, token) for token in counted], [(0, count) for count in counted.values()])
+    for texts in connection.scalars(_streamed(f"SELECT {side} FROM sentence_pairs ORDER BY id")).partitions():
+        counted.update(" ".join(texts).split(" "))
+        if len(counted) > _WORDS_AT_ONCE:
+            _spill_counts(words, side, counted)
             counted.clear()
+    _spill_counts(words, side, counted)
 
 
-def _spill_words(words: Spill, names: Sequence[tuple[str, str]], rows: Sequence[tuple[int, int]]) -> None:
-    slices = np.fromiter((hash(name) % SLICES for name in names), np.int64, len(names))
-    order = np.argsort(slices, kind="stable")
-    texts = join_blobs([f"{names[k][0]} {names[k][1]}".encode() for k in order.tolist()])
-    words.add(slices[order], np.array(rows, _WORD)[order], texts)
+def _spill_counts(words: Spill, side: str, counted: Counter[str]) -> None:
+    # Empty texts give empty tokens.
+    counted.pop("", None)
+    numbers = np.array([(0, count) for count in counted.values()], _WORD)
+    words.add_by_text(numbers, [f"{side} {token}" for token in counted])
 
 
-def _split_name(name: bytes) -> tuple[str, str]:
-    side, _, token = name.decode().partition(" ")
+def _split_key(key: bytes) -> tuple[str, str]:
+    side, _, token = key.decode().partition(" ")
     return side, token
 
 
@@ -265,94 +271,100 @@ class WrongIndexes(NamedTuple):
     stale_keys: list[int]
 
 
-def index_differences(connection: Connection, report: Callable[[StoredRules], None] = lambda _: None) -> WrongIndexes:
-    """Compare the word index and the key index of rules with the rules. `report` receives all rules."""
+def rule_index_differences(
+    connection: Connection, on_rules: Callable[[StoredRules], None] = lambda _: None
+) -> WrongIndexes:
+    """Compare the word index and the key index of rules with the rules. `on_rules` receives all rules."""
+    # Compare ranges of ids of equal width, one for each slice. Larger ids in an index are in the last slice.
     last_stored = largest_id(connection, "rules")
     last_rule = max(last_stored, largest_id(connection, "rule_words", "rule_id"))
     width = max(IDS_PER_RANGE, -(-(last_rule + 1) // SLICES))
-    wrong_indexes = WrongIndexes([], [], [], [])
+    wrong = WrongIndexes([], [], [], [])
     with open_spill(np.dtype(np.int64)) as word_entries, open_spill(_ENTRY) as key_entries:
         largest_word = _spill_word_entries(connection, word_entries, last_rule.bit_length(), width)
         for run in stored_runs(connection):
             _spill_run(key_entries, run, width)
         # Give words missing from the vocabulary an id without entries, so that rules with these words are reported.
         unknown = 1 + max(largest_id(connection, "vocabulary"), largest_word)
-        for part in range(SLICES):
-            first, end = part * width, (part + 1) * width
-            if first > last_stored and not word_entries.sizes[part] and not key_entries.sizes[part]:
+        for number in range(SLICES):
+            first = number * width
+            if first > last_stored and not word_entries.sizes[number] and not key_entries.sizes[number]:
                 continue
-            stored = stored_rules(connection, first - 1, min(end - 1, last_stored))
-            report(stored)
+            stored = stored_rules(connection, first - 1, min(first + width - 1, last_stored))
+            on_rules(stored)
             words = RuleWords(read_grammar_kind(connection), partial(_look_up_words, connection, unknown), last_rule)
-            of_words = _word_differences(words, stored, np.sort(word_entries.read(part, part + 1)[0]))
-            entries, _ = key_entries.read(part, part + 1)
-            of_keys = _key_differences(stored, entries, first)
-            for rule_ids, found in zip(wrong_indexes, (*of_words, *of_keys), strict=True):
+            word_differences = _word_index_differences(words, stored, word_entries.read(number, number + 1)[0])
+            key_differences = _key_index_differences(stored, key_entries.read(number, number + 1)[0], first)
+            for rule_ids, found in zip(wrong, (*word_differences, *key_differences), strict=True):
                 rule_ids += found
-    return wrong_indexes
+    return wrong
 
 
 def _look_up_words(connection: Connection, unknown: int, side: str, tokens: Iterable[str]) -> dict[str, int]:
-    """Return the ids of words. Words missing from the vocabulary get the id `unknown`."""
+    """Return the ids of words by token. Words missing from the vocabulary get the id `unknown`."""
     ids_by_token = dict.fromkeys(tokens, unknown)
-    known = known_words(connection, ids_by_token)[side]
-    return ids_by_token | {token: word.id for token, word in known.items()}
+    words = find_words(connection, ids_by_token)[side]
+    return ids_by_token | {token: word.id for token, word in words.items()}
 
 
 def _spill_word_entries(connection: Connection, word_entries: Spill, bits: int, width: int) -> int:
-    """Spill the word entries of rules by ranges of rules. Returns the largest word id."""
-    # Pack word id and rule id into one number, as `RuleWords` does.
+    """Spill the packed word entries by slices of `width` rule ids. Returns the largest word id."""
     numbers = iter(connection.scalars(_streamed(f"SELECT word_id << {bits} | rule_id FROM rule_words")))
     largest = 0
     while len(chunk := np.fromiter(islice(numbers, _ENTRIES_AT_ONCE), np.int64)):
-        slices = np.minimum((chunk & ((1 << bits) - 1)) // width, SLICES - 1)
-        order = np.argsort(slices, kind="stable")
-        word_entries.add(slices[order], chunk[order])
+        _spill_by_rule(word_entries, chunk, chunk & ((1 << bits) - 1), width)
         largest = max(largest, int(chunk.max()) >> bits)
     return largest
 
 
-def _spill_run(entries: Spill, run: KeyRun, width: int) -> None:
+def _spill_run(key_entries: Spill, run: KeyRun, width: int) -> None:
     for first in range(0, len(run.rule_ids), _ENTRIES_AT_ONCE):
         ids = run.rule_ids[first : first + _ENTRIES_AT_ONCE]
         rows = np.empty(len(ids), _ENTRY)
         rows["fingerprint"], rows["rule"] = run.fingerprints[first : first + _ENTRIES_AT_ONCE], ids
-        slices = np.minimum(np.abs(ids) // width, SLICES - 1)
-        order = np.argsort(slices, kind="stable")
-        entries.add(slices[order], rows[order])
+        _spill_by_rule(key_entries, rows, np.abs(ids), width)
 
 
-def _word_differences(
-    words: RuleWords, stored: StoredRules, word_entries: NDArray[np.int64]
+def _spill_by_rule(entries: Spill, rows: NDArray[Any], rule_ids: NDArray[np.int64], width: int) -> None:
+    slices = np.minimum(rule_ids // width, SLICES - 1)
+    order = np.argsort(slices, kind="stable")
+    entries.add(slices[order], rows[order])
+
+
+def _word_index_differences(
+    words: RuleWords, stored: StoredRules, entries: NDArray[np.int64]
 ) -> tuple[list[int], list[int]]:
-    """Return the ids of missing rules with word entries, and of rules with wrong word entries, ascending."""
+    """Return `stale_words` and `wrong_words` of a range of rules, given the stored entries."""
     # Also check rules that no longer need entries: a rule keeps its entries when its expected uses decrease.
     by_words = is_indexed_by_words(stored.rules.count, stored.rules.expected_uses)
-    checked = np.flatnonzero(by_words | np.isin(stored.ids, words.rule_ids(word_entries)))
+    checked = np.flatnonzero(by_words | np.isin(stored.ids, words.rule_ids(entries)))
     sides = {SOURCE: stored.rules.source.at(checked), TARGET: stored.rules.target.at(checked)}
-    correct_entries = words.find(sides, stored.ids[checked])
-    differing = distinct(words.rule_ids(np.setxor1d(correct_entries, word_entries, assume_unique=True)))
+    correct_entries = words.make_entries(sides, stored.ids[checked])
+    differing = distinct(words.rule_ids(np.setxor1d(correct_entries, entries, assume_unique=True)))
     is_stored = np.isin(differing, stored.ids)
     return differing[~is_stored].tolist(), differing[is_stored].tolist()
 
 
-def _key_differences(stored: StoredRules, entries: NDArray[Any], first: int) -> tuple[list[int], list[int]]:
-    """Return the ids of rules missing from the key index, and of its entries without a rule, ascending."""
-    # Pack rule id, from the first id of the range, and fingerprint into one number. Limit wrong ids, which may not fit.
+def _key_index_differences(stored: StoredRules, entries: NDArray[Any], first: int) -> tuple[list[int], list[int]]:
+    """Return `missing_keys` and `stale_keys` of a range of rules, given the stored entries."""
+    # Pack the offset of the rule id in the range and the fingerprint into a number. Limit wrong ids, which may not fit.
     packed = np.minimum(np.abs(entries["rule"]) - first, _MAX_OFFSET) << 32 | entries["fingerprint"]
-    indexed = np.setdiff1d(packed[entries["rule"] > 0], packed[entries["rule"] < 0])
+    added, deleted = distinct(packed[entries["rule"] > 0]), packed[entries["rule"] < 0]
+    indexed = added[~np.isin(added, deleted)]
     correct = (stored.ids - first) << 32 | key_fingerprints(stored.rules.keys)
-    missing, stale = np.setdiff1d(correct, indexed), np.setdiff1d(indexed, correct)
-    return ((missing >> 32) + first).tolist(), ((stale >> 32) + first).tolist()
+    differing = np.setxor1d(correct, indexed, assume_unique=True)
+    is_missing = np.isin(differing, correct)
+    rule_ids = (differing >> 32) + first
+    return rule_ids[is_missing].tolist(), rule_ids[~is_missing].tolist()
 
 
-def _wrong_indexes(connection: Connection, report: Callable[[StoredRules], None]) -> Iterator[str]:
-    miscounted, missing, unfolded = word_differences(connection)
-    wrong = index_differences(connection, report)
+def _index_problems(connection: Connection, on_rules: Callable[[StoredRules], None]) -> Iterator[str]:
+    words = vocabulary_differences(connection)
+    wrong = rule_index_differences(connection, on_rules)
     problems: dict[str, Sequence[object]] = {
-        "words whose count differs from their occurrences in the pairs": [name for _, name, _ in miscounted],
-        "words of pairs missing from the vocabulary": [f"{token} ({side})" for side, token, _ in missing],
-        "words with a wrong folded form": [name for _, name, _ in unfolded],
+        "words whose count differs from their occurrences in the pairs": [word for _, word, _ in words.miscounted],
+        "words of pairs missing from the vocabulary": [f"{token} ({side})" for side, token, _ in words.missing],
+        "words with a wrong folded form": [word for _, word, _ in words.misfolded],
         "pairs whose identity does not match their content or external id": wrong_identities(connection),
         "deleted rules that are still in the word index": wrong.stale_words,
         "rules indexed under wrong words": wrong.wrong_words,
@@ -362,10 +374,10 @@ def _wrong_indexes(connection: Connection, report: Callable[[StoredRules], None]
     }
     for problem, names in problems.items():
         if names:
-            yield _message(problem, len(names), names[:_MAX_SHOWN])
+            yield _format_problem(problem, len(names), names[:_MAX_SHOWN])
 
 
-def _message(problem: str, number: int, first: Iterable[object]) -> str:
+def _format_problem(problem: str, number: int, first: Iterable[object]) -> str:
     return f"{number} {problem}: {', '.join(map(str, first))}{', …' if number > _MAX_SHOWN else ''}"
 
 

@@ -12,15 +12,16 @@ from hierogram.storage.checks.integrity import (
     RECOUNTS,
     counted_totals,
     differing_counts,
-    index_differences,
     largest_ids,
-    word_differences,
+    rule_index_differences,
+    vocabulary_differences,
 )
-from hierogram.storage.database.transactions import WriteTransaction, largest_id, staged_increments
+from hierogram.storage.database.transactions import WriteTransaction, largest_id, staged_vocabulary
 from hierogram.storage.grammar.changes import insert_rule_words, insert_rules, merge_deltas
-from hierogram.storage.grammar.indexes import rebuild_runs
+from hierogram.storage.grammar.key_index import rebuild_runs
 from hierogram.storage.grammar.rules import count_restarts
-from hierogram.storage.pairs.vocabulary import fold, rebuild_blocks, wrong_blocks
+from hierogram.storage.pairs.pair_index import rebuild_blocks, wrong_blocks
+from hierogram.storage.pairs.vocabulary import fold
 from hierogram.storage.records.aligner import AlignerCounts
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.schema.tables import store_state, vocabulary
@@ -56,12 +57,12 @@ class Repair:
         self._transaction = transaction
         self._connection = transaction.connection
         self._before = asdict(transaction.state)
-        # Forget cached words, because they may no longer exist.
+        # Clear the cache of word ids, because the words may no longer be stored.
         for words in transaction.seen_words.values():
             words.clear()
 
     def release_damaged_pairs(self) -> int:
-        """Delete the marks of damaged pairs, so that they are sampled again. Returns the number of pairs."""
+        """Delete the records of damaged pairs, so that these pairs are sampled again. Returns their number."""
         return self._execute("DELETE FROM damaged_pairs")
 
     def repair_states(self) -> tuple[list[int], int, int]:
@@ -83,7 +84,7 @@ class Repair:
         return inconsistent_pairs, resumed, sum(self._execute(statement) for statement in _REPAIR_POSITIONS)
 
     def restart(self, pair_ids: Sequence[int]) -> None:
-        """Delete the derivations of the pairs, and restart their schedules."""
+        """Delete the derivations of the pairs, and restart their schedules. Rule counts do not change."""
         if not pair_ids:
             return
         self._transaction.stage_ids(pair_ids)
@@ -96,7 +97,7 @@ class Repair:
         )
 
     def reset_alignments(self, pair_ids: Sequence[int]) -> None:
-        """Delete the alignments, links and derivations of the pairs, so that they are aligned again."""
+        """Delete the pairs' alignments, links and derivations, to align them again. Keeps all counts."""
         if not pair_ids:
             return
         self.restart(pair_ids)
@@ -154,7 +155,7 @@ class Repair:
             self._execute("DELETE FROM reported_rules WHERE rule_id NOT IN (SELECT id FROM rules)")
 
     def repair_aligner(self, change: AlignerCounts) -> None:
-        """Correct the aligner's counts by the given changes."""
+        """Add changes to the aligner's counts. Raises `StoreError` if a count would be negative."""
         add_aligner_counts(self._transaction, change)
 
     def repair_indexes(self) -> tuple[int, int, int, int]:
@@ -163,10 +164,10 @@ class Repair:
         Returns the numbers of wrong or missing words, of rules with wrong entries in the word index, of wrong blocks of
         the pair index, and of rules with wrong entries in the key index.
         """
-        miscounted, missing, unfolded = word_differences(self._connection)
-        self._transaction.loader.stage(staged_increments, sorted((word_id, count) for word_id, _, count in miscounted))
-        self._execute("UPDATE vocabulary SET count = s.count FROM staged_increments AS s WHERE id = s.word_id")
-        for word_id, _, form in unfolded:
+        miscounted, missing, misfolded = vocabulary_differences(self._connection)
+        self._transaction.loader.stage(staged_vocabulary, sorted((word_id, count) for word_id, _, count in miscounted))
+        self._execute("UPDATE vocabulary SET count = s.count FROM staged_vocabulary AS s WHERE id = s.word_id")
+        for word_id, _, form in misfolded:
             self._execute("UPDATE vocabulary SET folded = :form WHERE id = :word", form=form, word=word_id)
         state = self._transaction.state
         self._transaction.loader.insert(
@@ -174,25 +175,25 @@ class Repair:
             ((word_id, *word, fold(word[1])) for word_id, word in enumerate(missing, state.last_word_id + 1)),
         )
         state.last_word_id += len(missing)
-        differences = index_differences(self._connection)
-        reindexed = (*differences.stale_words, *differences.wrong_words)
+        wrong = rule_index_differences(self._connection)
+        reindexed = (*wrong.stale_words, *wrong.wrong_words)
         if reindexed:
             self._transaction.stage_ids(reindexed)
             self._transaction.delete_staged("rule_words", column="rule_id")
-            for first in range(0, len(differences.wrong_words), _RULES_AT_ONCE):
-                self._transaction.stage_ids(differences.wrong_words[first : first + _RULES_AT_ONCE])
+            for first in range(0, len(wrong.wrong_words), _RULES_AT_ONCE):
+                self._transaction.stage_ids(wrong.wrong_words[first : first + _RULES_AT_ONCE])
                 rows = self._transaction.execute(
                     "SELECT r.id, r.source, r.target FROM staged_ids AS s JOIN rules AS r ON r.id = s.id"
                 ).all()
                 sides = [row.source for row in rows], [row.target for row in rows]
                 insert_rule_words(self._transaction, sides, np.array([row.id for row in rows], np.int64))
-        wrong_words = {word_id for word_id, *_ in (*miscounted, *unfolded)}
+        wrong_words = {word_id for word_id, *_ in (*miscounted, *misfolded)}
         blocks = wrong_blocks(self._connection)
         rebuild_blocks(self._transaction, blocks)
-        by_keys = {*differences.missing_keys, *differences.stale_keys}
-        if by_keys:
+        wrong_keys = {*wrong.missing_keys, *wrong.stale_keys}
+        if wrong_keys:
             rebuild_runs(self._transaction)
-        return len(wrong_words) + len(missing), len(reindexed), len(blocks), len(by_keys)
+        return len(wrong_words) + len(missing), len(reindexed), len(blocks), len(wrong_keys)
 
     def repair_totals(self) -> tuple[int, dict[str, tuple[int, int]]]:
         """Recompute totals. Returns the number of corrected rows, and changed store totals as (before, after)."""

@@ -10,15 +10,15 @@ from secrets import token_hex
 
 from sqlalchemy import Connection, make_url
 
-from hierogram.storage.database.connection import sync
 from hierogram.storage.database.postgres import PREPARE, SECRETS
+from hierogram.storage.database.sqlite_files import sync
 from hierogram.storage.exceptions import StoreError
 
 _PAGES_PER_STEP = 4_096
 
 
 def back_up(connection: Connection, target: Path, report: Callable[[int, int], None] | None = None) -> int:
-    """Copy the store as the transaction sees it to a file, atomically. Returns the size in bytes."""
+    """Copy the store, as the connection's transaction sees it, to a file. See `Store.back_up`."""
     source = connection.connection.driver_connection
     if not isinstance(source, sqlite3.Connection):
         raise StoreError("only SQLite stores can be copied to a file: use pg_dump for a store on Postgres")

@@ -7,21 +7,18 @@ BEGIN IMMEDIATE, Postgres: the row of `store_state`), so that they queue instead
 other's results. On Postgres, changes of jobs, and renewals and releases of the lease, lock only their own rows.
 
 On SQLite, all writers of a process share one connection, because SQLite discards the page cache of a connection when
-another connection has written. A background thread syncs the log and copies it into the database file soon, because
-users may move or delete the log without the file, and would lose its commits.
+another connection has written. A background thread makes checkpoints, see `sqlite_files`.
 """
 
 import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Lock, Timer
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -37,6 +34,7 @@ from hierogram.storage.database.postgres import (
     set_locally,
     transaction_settings,
 )
+from hierogram.storage.database.sqlite_files import Checkpointer, StoreFiles
 from hierogram.storage.database.untrusted_sql import IMMUTABLE, sqlite_address
 from hierogram.storage.exceptions import StoreRefusedError, StoreUnavailableError, StoreUrlError, install_extra
 from hierogram.storage.schema.tables import set_postgres_options
@@ -45,12 +43,12 @@ SQLITE = "sqlite"
 POSTGRES = "postgresql"
 
 CACHE_MB = "cache_mb"
-"""Query parameter of an SQLite store's URL: size of the writing connection's page cache in megabytes."""
+"""Parameter of an SQLite store's URL: size of the writing connection's page cache in megabytes."""
 
 _DURABLE = "hierogram_durable"
 """Execution option of a writing connection: True if its commits wait for the disk."""
 _WRITER = "hierogram_writer"
-_CHECKPOINTS = "hierogram_checkpoints"
+_CHECKPOINTER = "hierogram_checkpointer"
 _VALUE_ERROR_STATES = ("22", "23", "54")
 """Classes of Postgres error codes for values that are invalid, violate a constraint or exceed a limit."""
 _OPEN_FILES = "hierogram_open_files"
@@ -68,29 +66,15 @@ _LOCK_PAUSE_SECONDS = 0.02
 _SQLITE_PRAGMAS = (
     "synchronous=FULL",
     "foreign_keys=ON",
-    # Copy the log during a commit only if it has 128 MB of pages, because `Checkpoints` normally copies it earlier.
+    # Make a checkpoint within a commit only if the log has 128 MB of pages. `Checkpointer` normally makes it earlier.
     "wal_autocheckpoint=32768",
-    # Truncate the log to 64 MB when it restarts, because SQLite does not shrink it otherwise.
+    # Truncate the log to 64 MB when it restarts, because SQLite does not make it shorter otherwise.
     "journal_size_limit=67108864",
 )
 _READING_CACHE_MB = 32
 _WRITING_CACHE_MB = 128
 _READERS_MB = 64
-"""Total cache of all readers (up to fifteen) in megabytes. Each has up to `_READING_CACHE_MB`."""
-
-_MAX_ROWS = 60_000
-"""Number of changed rows between copies of the log, so low that commits rarely copy it themselves."""
-
-_SOON_SECONDS = 1.0
-_SOON_BYTES = 4 << 20
-"""Log growth above which a copy waits `_MAX_SECONDS` instead of `_SOON_SECONDS`."""
-
-_MAX_SECONDS = 30.0
-
-_MAX_GROWTH = 32 << 20
-
-_MAX_COPIES = 8
-"""Maximum number of consecutive copies while other connections commit."""
+"""Total cache of all readers (up to fifteen) in megabytes. Each reader has up to `_READING_CACHE_MB`."""
 
 
 def parse_url(text: str) -> URL:
@@ -130,7 +114,7 @@ def _cache_size(url: URL) -> str:
 
 
 def hide_password(url: URL) -> str:
-    """Return the URL as text, without passwords."""
+    """Return the URL as text for messages, without secrets."""
     redacted = url.set(drivername=url.get_backend_name()).difference_update_query(SECRETS)
     return redacted.render_as_string(hide_password=True)
 
@@ -154,194 +138,6 @@ def make_engine(url: URL) -> Engine:
     engine = create_engine(url, pool_pre_ping=True, connect_args=arguments)
     event.listen(engine, "begin", lambda connection: set_locally(connection, settings))
     return engine
-
-
-def wal_bytes(path: str) -> int:
-    """Return the size of a database file's log in bytes, or 0 if the log does not exist."""
-    try:
-        return os.stat(f"{path}-wal").st_size
-    except OSError:
-        return 0
-
-
-def sync(path: str | Path) -> None:
-    """Sync a file or folder to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-class Checkpoints:
-    """Thread that syncs and copies a log, so that commits of the sampler do not wait for the disk."""
-
-    def __init__(self, path: str, check: Callable[[], None] = lambda: None) -> None:
-        self._path = path
-        self._check = check
-        """Callback that raises `StoreUnavailableError` if the file was deleted or replaced."""
-        self._copied_at = time.monotonic()
-        self._copied_size = 0
-        self._lock = Lock()
-        self._thread: ThreadPoolExecutor | None = None
-        self._timer: Timer | None = None
-        self._changes = 0
-        self._must_copy = False
-        self._must_sync = False
-
-    def committed(self, driver: sqlite3.Connection, *, synced: bool) -> None:
-        """Record a commit, and start the work that is due. `synced` is True if the commit is on the disk."""
-        changes = driver.total_changes
-        with self._lock:
-            if changes < self._changes:
-                # Restart from 0, because a smaller number is from another connection, and each connection starts at 0.
-                self._changes = 0
-            size, now = wal_bytes(self._path), time.monotonic()
-            is_long_ago = now - self._copied_at >= _MAX_SECONDS
-            if is_long_ago or changes - self._changes >= _MAX_ROWS or size - self._copied_size >= _MAX_GROWTH:
-                self._must_copy = True
-                self._changes, self._copied_at, self._copied_size = changes, now, size
-            self._copied_size = min(self._copied_size, size)
-            self._must_sync |= not synced
-            if self._must_copy or self._must_sync:
-                self._start_work()
-            if not self._must_copy and self._timer is None:
-                self._start_timer(_SOON_SECONDS if size - self._copied_size <= _SOON_BYTES else _MAX_SECONDS)
-
-    def copy(self) -> None:
-        """Copy the log into the file now, as far as readers allow."""
-        self._check()
-        self._copy()
-
-    def close(self) -> None:
-        """Wait for work in progress, and cancel copies that are due later."""
-        with self._lock:
-            thread, timer, self._thread, self._timer = self._thread, self._timer, None, None
-        if timer is not None:
-            timer.cancel()
-        if thread is not None:
-            thread.shutdown()
-
-    def _start_work(self) -> None:
-        # Ignore the error if no thread can start, because the commit is valid and the next commit retries.
-        with suppress(RuntimeError):
-            self._thread = self._thread or ThreadPoolExecutor(1, "hierogram-checkpoint")
-            self._thread.submit(self._work)
-
-    def _start_timer(self, seconds: float) -> None:
-        timer = Timer(seconds, self._copy_later)
-        timer.daemon = True
-        with suppress(RuntimeError):
-            timer.start()
-            self._timer = timer
-
-    def _copy_later(self) -> None:
-        with self._lock:
-            if self._timer is None:
-                return
-            self._timer = None
-            self._must_copy = True
-            self._copied_at, self._copied_size = time.monotonic(), wal_bytes(self._path)
-            self._start_work()
-
-    def _work(self) -> None:
-        with self._lock:
-            must_copy, must_sync = self._must_copy, self._must_sync
-            self._must_copy = self._must_sync = False
-        # Ignore errors, because the next transaction reports a deleted or replaced file, and after other errors the log
-        # still has all commits, so a later copy can retry.
-        with suppress(sqlite3.Error, OSError, StoreUnavailableError):
-            # Check first, because opening the path of a deleted or replaced file would create or change a file.
-            self._check()
-            if must_copy:
-                self._copy()
-            elif must_sync:
-                self._sync()
-
-    def _copy(self) -> None:
-        # A checkpoint syncs the log first. The log can restart only if all its pages were copied, so repeat the copy
-        # if a process committed during the copy.
-        with closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
-            before = -1
-            for _ in range(_MAX_COPIES):
-                _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-                if pages == before:
-                    break
-                before = pages
-
-    def _sync(self) -> None:
-        # Closing the descriptor frees this process's locks on the file, but SQLite does not lock the log.
-        sync(f"{self._path}-wal")
-
-
-class _OpenFiles:
-    """Identity (device and inode) of the database file, log and index of the log that an engine has open.
-
-    SQLite keeps writing to a renamed database file and to a deleted log, and these commits are lost. So every
-    transaction checks both files before it begins, and a write transaction also before and after its commit.
-    """
-
-    def __init__(self, url: URL) -> None:
-        self._shown = hide_password(url)
-        self._paths = [f"{sqlite_file(url)}{ending}" for ending in ("", "-wal", "-shm")]
-        self._lock = Lock()
-        self._open = 0
-        self._found: list[tuple[int, int] | None] = []
-
-    def opened(self, _connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
-        """Record the files when the first connection opens."""
-        with self._lock:
-            if self._open == 0:
-                self._found = list(map(_inode, self._paths))
-            self._open += 1
-
-    def closed(self, _connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
-        with self._lock:
-            self._open -= 1
-
-    def check(self, connection: Connection | None = None) -> None:
-        """Raise `StoreUnavailableError` for a deleted or replaced file. With `connection`, save a deleted log."""
-        with self._lock:
-            if self._open == 0:
-                return
-            present = list(map(_inode, self._paths))
-            # Record files that did not exist before, because a new store has a log only after its first statement.
-            self._found = [before or now for before, now in zip(self._found, present, strict=True)]
-            expected = self._found
-        if present[:2] == expected[:2]:
-            return
-        remedy = "restore the file, and start again"
-        # Another process may have written if it has created another index of the log.
-        same_writer = present[0] == expected[0] and present[2] in (expected[2], None)
-        if connection is not None and same_writer and self._copy_deleted_log(connection):
-            remedy = f"and start again (the commits in the log were copied into {self._paths[0]})"
-        for path, before, now in zip(self._paths[:2], expected, present, strict=False):
-            if now != before:
-                change = "was deleted" if now is None else "was replaced"
-                raise StoreUnavailableError(
-                    f"{self._shown}: {path} {change} while the store was open, and this process stopped using it: "
-                    f"stop all processes that use it, {remedy}"
-                )
-
-    def _copy_deleted_log(self, connection: Connection) -> bool:
-        """Copy a deleted log into the file. Returns False if that failed or another process may have written."""
-        # Copy the deleted log while it is open, because its commits would be lost when this process ends.
-        if wal_bytes(self._paths[0]):
-            return False
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, sqlite3.Connection)
-        with suppress(sqlite3.Error):
-            busy, pages, copied = driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            return not busy and pages == copied
-        return False
-
-
-def _inode(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
 
 
 def _file_stat(file: str) -> tuple[int, int, int]:
@@ -368,7 +164,7 @@ def make_read_only_engine(url: URL) -> Engine:
         if seen is not None and not (sqlite_address(file).endswith(IMMUTABLE) and _file_stat(file) == seen):
             raise DisconnectionError(f"{file} is being written")
 
-    engine = create_engine(url.difference_update_query([CACHE_MB]))
+    engine = create_engine(url.difference_update_query([CACHE_MB]), execution_options={_READ_ONLY: True})
     event.listen(engine, "do_connect", connect)
     event.listen(engine, "checkout", check)
     event.listen(engine, "begin", _begin_sqlite)
@@ -387,10 +183,9 @@ def _make_sqlite_engine(url: URL) -> Engine:
         engine = make_read_only_engine(url)
         cache = f"PRAGMA cache_size={-1024 * _READING_CACHE_MB}"
         event.listen(engine, "connect", lambda connection, _: connection.execute(cache).close())
-        engine.update_execution_options(**{_READ_ONLY: True})
         return engine
     plain = url.difference_update_query([CACHE_MB])
-    files = _OpenFiles(url)
+    files = StoreFiles(str(file), hide_password(url))
     # Begin transactions explicitly: the implicit BEGIN is too late for readers, and not IMMEDIATE for writers.
     arguments = {"timeout": _BUSY_SECONDS, "isolation_level": None}
     reader = create_engine(plain, connect_args=arguments)
@@ -410,14 +205,14 @@ def _make_sqlite_engine(url: URL) -> Engine:
         event.listen(engine, "close", files.closed)
         event.listen(engine, "begin", files.check)
         event.listen(engine, "begin", _begin_sqlite)
-    checkpoints = Checkpoints(str(file), files.check)
+    checkpointer = Checkpointer(str(file), files.check)
 
     def dispose(_: Engine) -> None:
-        checkpoints.close()
+        checkpointer.close()
         writer.dispose()
 
     event.listen(reader, "engine_disposed", dispose)
-    reader.update_execution_options(**{_WRITER: writer, _CHECKPOINTS: checkpoints, _OPEN_FILES: files})
+    reader.update_execution_options(**{_WRITER: writer, _CHECKPOINTER: checkpointer, _OPEN_FILES: files})
     return reader
 
 
@@ -452,12 +247,12 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def copy_log(engine: Engine) -> None:
+def checkpoint(engine: Engine) -> None:
     """Copy an SQLite store's log into its file. Does nothing for Postgres and read-only stores."""
-    checkpoints = engine.get_execution_options().get(_CHECKPOINTS)
-    if checkpoints is not None:
+    checkpointer = engine.get_execution_options().get(_CHECKPOINTER)
+    if checkpointer is not None:
         with convert_errors(engine.url):
-            checkpoints.copy()
+            checkpointer.checkpoint()
 
 
 @contextmanager
@@ -510,7 +305,7 @@ def _explain_wait(url: URL, who: str) -> str:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """Open a connection whose reads all see the state of the first read."""
+    """Open a connection in a read transaction, which sees the state of the store at its first read."""
     with convert_errors(engine.url), engine.connect() as connection:
         if engine.dialect.name == POSTGRES:
             connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
@@ -524,7 +319,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
 
 @contextmanager
 def reading_snapshot(engine: Engine) -> Iterator[Connection]:
-    """Open a connection whose reads all see the state of the store when the connection was opened."""
+    """Open a connection in a read transaction, in which all reads see the state of the store at the start."""
     with reading(engine) as connection:
         connection.exec_driver_sql("SELECT count(*) FROM store_state").close()
         yield connection
@@ -549,4 +344,4 @@ def writing_connection(engine: Engine, *, durable: bool = True) -> Iterator[Conn
                 files.check()
         if files is not None:
             files.check(connection)
-            options[_CHECKPOINTS].committed(connection.connection.driver_connection, synced=durable)
+            options[_CHECKPOINTER].record_commit(connection.connection.driver_connection, synced=durable)

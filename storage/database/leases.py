@@ -21,13 +21,14 @@ from hierogram.storage.schema.tables import ingest_batches, leases
 
 GRAMMAR = "grammar"
 _BATCH = "batch "
+"""Prefix of the name of a batch's lease. The id of the batch follows."""
 _READING_SECONDS = 3600.0
-"""Seconds without progress after which the process that reads an input is considered dead."""
+"""Seconds without stored pairs after which the process that reads an input is considered dead."""
 _UNKNOWN = "?"
 
 
 class Leases(StoreAccess):
-    """Lease on the grammar: while a process holds the lease, only this process may commit derivations."""
+    """Lease on the grammar: while a store object holds it, only this object may write the grammar."""
 
     def take_lease(self, command: str, seconds: float) -> None:
         """Take the lease for this store object for `seconds`. Raises `StoreHeldError` if the lease is held."""
@@ -47,7 +48,7 @@ class Leases(StoreAccess):
                 raise _lost_error(_stored_lease(connection))
 
     def release_lease(self) -> None:
-        """Release the lease. Does nothing if the lease was lost."""
+        """Release the lease. Does nothing if this object has not taken the lease, or has lost it."""
         token, self._lease = self._lease, None
         if token is not None:
             with writing_connection(self.engine) as connection:
@@ -59,13 +60,13 @@ class Leases(StoreAccess):
             return _live_lease(connection)
 
     def check_lease(self) -> None:
-        """Raise `StoreHeldError` if a process holds the lease."""
+        """Raise `StoreHeldError` if a process, including this process, holds the lease."""
         holder = self.lease()
         if holder is not None:
             raise _held_error(holder, self.url)
 
     def close_abandoned_batches(self) -> list[int]:
-        """Mark running ingest batches of dead processes as failed. Returns the ids of these batches."""
+        """Mark running batches as failed if their process ended or was idle for an hour. Returns their ids."""
         closed = []
         with self._writing() as transaction:
             connection = transaction.connection
@@ -181,12 +182,12 @@ def _lost_error(lease: Lease | None) -> LeaseLostError:
 
 
 def lease_batch(connection: Connection, batch_id: int) -> None:
-    """Record that this process reads the batch's input."""
+    """Record that this process reads the input of the batch, by a lease on the batch."""
     _insert_lease(connection, f"{_BATCH}{batch_id}", "ingest", _READING_SECONDS)
 
 
 def renew_batch(connection: Connection, batch_id: int) -> None:
-    """Record that the batch's reader is alive."""
+    """Extend the lease on the batch, because its reader made progress."""
     _renew(connection, leases.c.name == f"{_BATCH}{batch_id}", _READING_SECONDS)
 
 

@@ -23,7 +23,7 @@ _LOCK = 0x68696572_6F677261
 
 
 def stored_revision(connection: Connection) -> str | None:
-    """Return the revision of the schema, or None if the database contains no store."""
+    """Return the revision of the schema, such as `0001`, or None if the database contains no store."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()

@@ -14,14 +14,14 @@ from hierogram.storage.exceptions import StoreUrlError
 
 CONNECT_SECONDS = 30
 LOCK_SECONDS = 300
-"""Seconds that a writer waits for earlier writers. A commit of millions of rules takes minutes."""
+"""Seconds that a writer waits for a lock. A commit of millions of rules takes minutes."""
 
 # Prepare no statements by default: poolers lose them between transactions, and they made nothing measurably faster.
 PREPARE = "prepare_threshold"
 """URL parameter: number of executions of a statement before it is prepared. 0, the default: never."""
 
 SECRETS = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
-"""URL parameters that are not shown."""
+"""URL parameters that are removed from URLs in messages."""
 
 _DEFAULTS = {
     "application_name": "hierogram",
@@ -85,7 +85,7 @@ def transaction_settings(url: URL) -> dict[str, str]:
 
 
 def set_locally(connection: Connection, settings: Mapping[str, str]) -> None:
-    """Change settings until the end of the connection's transaction."""
+    """Change Postgres settings until the end of the connection's transaction."""
     import psycopg
 
     driver = connection.connection.driver_connection
@@ -94,7 +94,7 @@ def set_locally(connection: Connection, settings: Mapping[str, str]) -> None:
 
 
 def local_settings(settings: Mapping[str, str]) -> str:
-    """Return statements that change settings until the end of a transaction."""
+    """Return the SQL statements that change Postgres settings until the end of a transaction."""
     # Do not call `set_config`, because the role of `sql_url` must not execute it.
     return "; ".join(f"SET LOCAL {name} TO {_value(name, value)}" for name, value in settings.items())
 

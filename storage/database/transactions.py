@@ -1,7 +1,7 @@
-"""Write transactions: lock, settings, position and running totals of a store, and bulk loading.
+"""Write transactions, bulk loading, and reads of the settings and the state of a store.
 
-Bulk changes are SQL statements over staging tables, nearly all the same on both databases. Rows are loaded by
-multi-row INSERT on SQLite and by COPY on Postgres.
+Bulk changes are SQL statements over staging tables (temporary tables, whose content `Loader.stage` replaces), nearly
+all the same on both databases. Rows are loaded by multi-row INSERT on SQLite and by COPY on Postgres.
 """
 
 import json
@@ -40,7 +40,7 @@ _CACHED_WORDS = 1_000_000
 """Maximum number of cached words of a side. Beyond it, only the last transaction's words are kept."""
 
 IDS_PER_BLOCK = 4_096
-"""Ids per block of rows. A block of the longest rules must stay below SQLite's maximum value size."""
+"""Ids per block of rows that are read as one value. It must stay below SQLite's maximum value size."""
 
 _staging = MetaData()
 
@@ -55,7 +55,7 @@ def _staged_like(name: str, table: Table) -> Table:
 
 
 staged_words = _staged("staged_words", n=Integer, side=TEXT, token=TEXT)
-staged_increments = _staged("staged_increments", word_id=SERIAL, count=SERIAL)
+staged_vocabulary = _staged("staged_vocabulary", word_id=SERIAL, count=SERIAL)
 staged_progress = _staged(
     "staged_progress", pair_id=SERIAL, current=LargeBinary, averages=LargeBinary, state=TEXT, stage=Integer,
     sweep=SERIAL, expected_sweep=SERIAL, checksum=SERIAL,
@@ -67,7 +67,6 @@ staged_links = _staged(
 staged_lexicon = _staged_like("staged_lexicon", tables.aligner_lexicon)
 staged_word_counts = _staged_like("staged_word_counts", tables.aligner_words)
 staged_jumps = _staged_like("staged_jumps", tables.aligner_jumps)
-staged_rules = _staged("staged_rules", rule_id=SERIAL)
 staged_counts = _staged(
     "staged_counts", rule_id=SERIAL, count=SERIAL, expected_uses=Double, expected_uses_variance=Double,
     minimal_uses=SERIAL,
@@ -89,7 +88,7 @@ class Loader:
         self._driver: Any = connection.connection.driver_connection
 
     def insert(self, table: Table, rows: Iterable[Row]) -> None:
-        """Add rows with values for all columns of the table, in order."""
+        """Add rows with values for all columns of the table, in order. Times must be results of `moment`."""
         columns = table.columns.keys()
         max_rows = self._driver.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(columns)
         block_size = min(_ROWS_PER_STATEMENT, max_rows)
@@ -104,7 +103,7 @@ class Loader:
         self._driver.executemany(f"{insert}{marks}", block).close()
 
     def stage(self, table: Table, rows: Iterable[Row]) -> None:
-        """Replace the content of a staging table."""
+        """Replace the content of a staging table by rows with values for all columns, in order."""
         with self._replacing(table):
             self.insert(table, rows)
 
@@ -115,11 +114,11 @@ class Loader:
         yield
 
     def stage_columns(self, table: Table, columns: Sequence["NDArray[Any]"]) -> None:
-        """Replace the content of a staging table by numeric columns."""
+        """Replace the content of a staging table by numeric columns, one array for each column of the table."""
         self.stage(table, zip(*(column.tolist() for column in columns), strict=True))
 
     def moment(self, when: datetime | None = None) -> object:
-        """Convert a UTC time, by default the current time, for a timestamp column."""
+        """Convert a UTC time, by default the current time, to a value of a timestamp column for `insert`."""
         return MOMENT.process_bind_param(when or now(), self._connection.dialect)
 
 
@@ -138,7 +137,7 @@ class PostgresLoader(Loader):
                 copy.write_row(row)
 
     def stage_columns(self, table: Table, columns: Sequence["NDArray[Any]"]) -> None:
-        """Replace the content of a staging table by numeric columns, a dozen times as fast as row by row."""
+        """Replace the content of a staging table by numeric columns, a dozen times as fast as by rows."""
         import numpy as np
 
         with self._replacing(table), self._copying(table) as (copy, types):
@@ -173,26 +172,26 @@ class PostgresLoader(Loader):
 
 
 def largest_id(connection: Connection, table: str, column: str = "id") -> int:
-    """Return the largest id in a column, or 0 in an empty table."""
+    """Return the largest value of an id column, or 0 if the table is empty."""
     number: int = connection.execute(text(f"SELECT coalesce(max({column}), 0) FROM {table}")).scalar_one()
     return number
 
 
-def among(connection: Connection, parameter: str) -> str:
-    """Return the SQL operator that tests if a column equals an element of a parameter (`array_value`)."""
+def in_array(connection: Connection, parameter: str) -> str:
+    """Return SQL that tests if the column before it equals an element of an `array_parameter`."""
     array = "= ANY(:{})" if connection.dialect.name == POSTGRES else "IN (SELECT value FROM json_each(:{}))"
     return array.format(parameter)
 
 
-def array_value(connection: Connection, values: Iterable[Any]) -> object:
-    """Return values as the parameter of `among`."""
+def array_parameter(connection: Connection, values: Iterable[Any]) -> object:
+    """Return values as a query parameter for `in_array`."""
     return list(values) if connection.dialect.name == POSTGRES else json.dumps(list(values))
 
 
 def rows_with(
     connection: Connection, statement: Select[tuple[Any, ...]], column: ColumnElement[Any], values: Iterable[Any]
 ) -> Iterator[Any]:
-    """Yield the rows of a statement whose `column` has one of the values, ordered by the column."""
+    """Yield the rows of an unordered statement whose `column` has one of the values, by column."""
     remaining = iter(sorted(set(values)))
     while chunk := list(islice(remaining, _VALUES_PER_QUERY)):
         yield from connection.execute(statement.where(column.in_(chunk)).order_by(column))
@@ -201,7 +200,7 @@ def rows_with(
 def read_rows(
     connection: Connection, statement: str | Executable, parameters: Mapping[str, object] | None = None
 ) -> list[tuple[Any, ...]]:
-    """Return the result rows of a statement."""
+    """Return the rows of a statement. Times and booleans of SQLite are not converted."""
     executed = connection.execute(_parse(statement) if isinstance(statement, str) else statement, parameters)
     # Read from the cursor of the driver, because rows of SQLAlchemy would slow down a commit of known rules by a third.
     assert executed.cursor is not None
@@ -229,7 +228,7 @@ _SETTINGS = select(stored_settings.c.name, stored_settings.c.value)
 
 
 def write_settings(connection: Connection, settings: Settings) -> None:
-    """Write the settings of a new store, one row each, with JSON values."""
+    """Insert the settings of a new store, one row each, with JSON values."""
     rows = [{"name": name, "value": json.dumps(value)} for name, value in asdict(settings).items()]
     connection.execute(stored_settings.insert(), rows)
 
@@ -303,8 +302,8 @@ class WriteTransaction:
 
     If `changes_grammar` is set, this position also becomes the grammar position, because the content of exports may
     have changed. `seen_words` were cached before the transaction, `new_words` were read or added by it. `key_runs` are
-    cached runs, see `hierogram.storage.grammar.indexes`. `watched` are the rules with changed uses that `before_commit`
-    reports: source, target, expected uses and the variance of their error, by id.
+    cached runs, see `hierogram.storage.grammar.key_index`. `watched` are the rules with changed uses that
+    `before_commit` reports: source, target, expected uses and the variance of their error, by id.
     """
 
     connection: Connection
@@ -347,7 +346,7 @@ def upsert(table: Table, rows: str, changes: Mapping[str, str] | None = None) ->
 
 
 class StoreAccess:
-    """Base of the parts of a store: the engine, cached rows, and the lease if this object holds the lease."""
+    """Base of the parts of a store: engine, cached rows, and token of the lease, if taken."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -359,7 +358,7 @@ class StoreAccess:
         self.read_only = is_read_only(engine)
 
     def close(self) -> None:
-        """Close the store's connections."""
+        """Close the store's connections. Waits for a checkpoint in progress."""
         self.engine.dispose()
 
     def __enter__(self) -> Self:
@@ -407,7 +406,7 @@ def now() -> datetime:
 
 
 def new_id(result: CursorResult[tuple[object, ...]]) -> int:
-    """Return the id of the inserted row."""
+    """Return the id that the database has assigned to the row of an INSERT."""
     key = result.inserted_primary_key
     assert key is not None
     return int(key[0])

@@ -71,13 +71,13 @@ def time_limit_error(seconds: float) -> SlowQueryError:
 
 
 def allow_reading(action: int, first: str | None, _second: str | None, _database: str | None, _view: str | None) -> int:
-    """SQLite authorizer: allow SELECT, function calls, and pragmas that describe tables and indexes."""
+    """Allow SELECT, function calls, and pragmas that describe tables. Authorizer for `sqlite3`."""
     allowed = action in _ALLOWED or (action == sqlite3.SQLITE_PRAGMA and first in _ALLOWED_PRAGMAS)
     return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
 def restrict(connection: sqlite3.Connection, authorize: Callable[..., int], *pragmas: str) -> None:
-    """Make a connection read-only, and limit the size of its values."""
+    """Make a connection read-only, limit the size of its values, and set pragmas (`name=value`)."""
     for pragma in ("query_only=ON", *pragmas):
         connection.execute(f"PRAGMA {pragma}").close()
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_SQLITE_VALUE_BYTES)

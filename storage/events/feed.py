@@ -29,22 +29,19 @@ class Events(StoreAccess):
             return _read(connection, after, limit, kinds)
 
     def record_event(self, event: NewEvent) -> None:
-        """Append an event without another change of the store."""
+        """Append an event in a transaction of its own."""
         with self._writing() as transaction:
             append(transaction, [event])
 
     def set_event_limit(self, number: int) -> None:
-        """Keep the last `number` events from now on, and delete older events."""
+        """Set the maximum number of stored events, and delete older events."""
         with self._writing() as transaction:
             last, _ = _state(transaction.connection)
             transaction.connection.execute(update(event_state).values(max_events=number))
             transaction.connection.execute(delete(events).where(events.c.id <= last - number))
 
     def queue_deliveries(self, webhook: Webhook, kinds: Collection[str]) -> int:
-        """Queue up to `_EVENTS_AT_ONCE` events for a webhook. Returns the number of new deliveries.
-
-        A new webhook is only registered, and receives later events.
-        """
+        """Queue up to `_EVENTS_AT_ONCE` events, and return their number. A new webhook gets later events."""
         position_of = select(webhooks.c.last_event_id).where(webhooks.c.name == webhook.name)
         with self._reading() as connection:
             position = connection.scalar(position_of)
@@ -105,7 +102,7 @@ class Events(StoreAccess):
 
 
 def append(transaction: WriteTransaction, new: Sequence[NewEvent]) -> None:
-    """Append events, and delete the oldest events beyond the limit."""
+    """Append events with the current time, and delete the oldest events beyond the limit of the store."""
     if not new:
         return
     connection = transaction.connection
@@ -120,6 +117,7 @@ def append(transaction: WriteTransaction, new: Sequence[NewEvent]) -> None:
 
 
 def _state(connection: Connection) -> tuple[int, int]:
+    """Return the id of the last event, and the maximum number of stored events."""
     row = connection.execute(select(event_state.c.last_event_id, event_state.c.max_events)).one()
     return row.last_event_id, row.max_events
 

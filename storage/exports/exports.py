@@ -39,7 +39,7 @@ def _finish(
 
 
 class JobRow(NamedTuple):
-    """Scheduled job. `configured` is True if the configuration declares the job.
+    """Scheduled export job. `configured` is True if the configuration declares the job.
 
     `job` contains the options as JSON. `next_run` is None if no run is planned. `unchanged_at` is the last time that
     the job found nothing new. Both are in seconds since 1970. `state`, `started_at` and `error` describe the last run.
@@ -72,11 +72,11 @@ JOBS = """SELECT j.name, j.job, j.next_run, j.configured, j.unchanged_at,
   LEFT JOIN exports AS done
     ON done.id = (SELECT max(x.id) FROM exports AS x WHERE x.job = j.name AND x.state = 'done')
  ORDER BY j.next_run IS NULL, j.next_run, j.name"""
-"""Query for the fields of `JobRow`."""
+"""Query of all scheduled jobs, with the fields of `JobRow` in order."""
 
 
 def read_jobs(connection: Connection) -> list[JobRow]:
-    """Return all scheduled jobs, ordered by next run. Jobs without a next run are last."""
+    """Return all scheduled jobs, ordered by next run, then name. Jobs without a next run are last."""
     columns = {"started_at": MOMENT, "succeeded_at": MOMENT, "configured": scheduled_jobs.c.configured.type}
     return [JobRow._make(row) for row in connection.execute(text(JOBS).columns(**columns))]
 
@@ -120,24 +120,24 @@ class Exports(StoreAccess):
             return closed
 
     def last_version(self, job: str) -> tuple[str, str | None] | None:
-        """Return the path and the manifest of the last successful export of a job, or None."""
+        """Return the path and the manifest (JSON) of the last successful export of a job, or None."""
         query = select(exports.c.path, exports.c.manifest).where(exports.c.job == job, exports.c.state == DONE)
         with self._reading() as connection:
             row = connection.execute(query.order_by(exports.c.id.desc()).limit(1)).one_or_none()
             return None if row is None else (row.path, row.manifest)
 
     def grammar_position(self) -> int:
-        """Return the position of the last transaction that changed pairs or the grammar."""
+        """Return the store position of the last transaction that changed pairs or the grammar."""
         with self._reading() as connection:
             return read_state(connection).grammar_position
 
     def jobs(self) -> list[JobRow]:
-        """Return all scheduled jobs, ordered by next run. Jobs without a next run are last."""
+        """Return all scheduled jobs, see `read_jobs`."""
         with self._reading() as connection:
             return read_jobs(connection)
 
     def put_job(self, row: JobRow) -> None:
-        """Add a job, or replace the job with the same name."""
+        """Add a job, or replace the job with the same name. The fields about runs are ignored."""
         values = "VALUES (:name, :configured, :next_run, :unchanged_at, :job)"
         with writing_connection(self.engine) as connection:
             connection.execute(text(upsert(scheduled_jobs, values)), row._asdict())

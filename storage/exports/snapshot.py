@@ -16,8 +16,8 @@ from hierogram.storage.aligner.aligner import iterate_aligner_counts, link_rows
 from hierogram.storage.database.connection import POSTGRES, SQLITE
 from hierogram.storage.database.transactions import (
     IDS_PER_BLOCK,
-    among,
-    array_value,
+    array_parameter,
+    in_array,
     largest_id,
     read_rows,
     read_settings,
@@ -43,7 +43,7 @@ Block = tuple[int, Sequence[str]]
 PAIR_COLUMNS = ("source", "target", "alignment")
 
 TERM_COLUMNS = ("id", "corpus_id", "day", "source", "target", "alignment")
-"""Columns of `Snapshot.pair_blocks` for terms. `day` is in days since 1970-01-01."""
+"""Columns of `Snapshot.pair_blocks` for terms. `day` is the day of storing, in days since 1970-01-01."""
 
 _DAYS = {
     POSTGRES: "CAST(extract(epoch FROM date_trunc('day', added_at AT TIME ZONE 'UTC')) / 86400 AS bigint)",
@@ -52,7 +52,7 @@ _DAYS = {
 
 
 class Snapshot:
-    """Read-only view of one state of the store, valid within `Store.snapshot`."""
+    """Reads of one state of the store, valid within `Store.snapshot` or `Store.repairing`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -76,7 +76,7 @@ class Snapshot:
         for after in range(0, largest_id(self._connection, "rules"), IDS_PER_RANGE):
             yield stored_rules(self._connection, after, after + IDS_PER_RANGE)
 
-    def rule_blocks(self, columns: Sequence[str], kind: CountKind = CountKind.CURRENT_SAMPLE) -> Iterator[Block]:
+    def rule_blocks(self, columns: Sequence[str], kind: CountKind) -> Iterator[Block]:
         """Yield `columns` of all rules with uses of this `kind`, then the uses as integers (see `_uses`)."""
         used, number = _uses(kind)
         last = read_state(self._connection).last_rule_id
@@ -90,13 +90,13 @@ class Snapshot:
         parameters: dict[str, object] = {}
         source_rows = []
         for side, texts in sides.items():
-            parameters[side] = array_value(self._connection, texts)
-            condition = f"{side} {among(self._connection, side)}"
+            parameters[side] = array_parameter(self._connection, texts)
+            condition = f"{side} {in_array(self._connection, side)}"
             if side != "id" and self._connection.dialect.name == SQLITE:
                 # Name all blocks, because SQLite's indexes by side are ordered by block first.
                 blocks = range((read_state(self._connection).last_rule_id >> BLOCK_BITS) + 1)
-                parameters["blocks"] = array_value(self._connection, blocks)
-                condition = f"id >> {BLOCK_BITS} {among(self._connection, 'blocks')} AND {condition}"
+                parameters["blocks"] = array_parameter(self._connection, blocks)
+                condition = f"id >> {BLOCK_BITS} {in_array(self._connection, 'blocks')} AND {condition}"
             source_rows.append(f"SELECT id FROM rules WHERE {condition}")
         statement = text(
             f"SELECT {', '.join((*columns, number))} FROM rules"
@@ -108,11 +108,11 @@ class Snapshot:
             yield rows, ["\n".join(map(str, column)) for column in zip(*partition, strict=True)]
 
     def newest(self) -> tuple[int, int]:
-        """Return the largest id of a pair with a derivation and the last assigned rule id, 0 if none exists."""
+        """Return the largest id of a pair with a derivation, and the last assigned rule id. 0 if none exists."""
         return largest_id(self._connection, "derivations", "pair_id"), read_state(self._connection).last_rule_id
 
     def count_rules(self, kind: CountKind = CountKind.CURRENT_SAMPLE) -> int:
-        """Return the number of rules in `rule_blocks`."""
+        """Return the number of rules with uses of this `kind`, as in `rule_blocks`."""
         used, _ = _uses(kind)
         [(number,)] = read_rows(self._connection, f"SELECT count(*) FROM rules WHERE {used} > 0")
         return int(number)
@@ -132,7 +132,7 @@ class Snapshot:
         return self._blocks("sentence_pairs", selected, last, f"AND state <> 'unaligned'{only}")
 
     def pair_origins(self, pair_ids: Sequence[int]) -> dict[int, PairOrigin]:
-        """Return the origins of pairs by id."""
+        """Return the origins of the given pairs by id. Omits pairs that are not stored."""
         statement = (
             select(sentence_pairs.c.id, sentence_pairs.c.external_id, corpora.c.name, ingest_batches.c.origin)
             .join(corpora, corpora.c.id == sentence_pairs.c.corpus_id)
@@ -158,10 +158,7 @@ class Snapshot:
     def iterate_derivations(
         self, batch: int = 1_000, corpus_id: int | None = None, after_id: int = 0
     ) -> Iterator[list[PairRow]]:
-        """Yield the pairs with a derivation and id > `after_id`, in id order, in lists of up to `batch` pairs.
-
-        With `corpus_id`, yields only pairs of this corpus.
-        """
+        """Yield pairs with a derivation and id > `after_id`, also damaged pairs, in id order, in lists."""
         has_derivation = derivations.c.pair_id.is_not(None)
         statement = pair_rows().where(has_derivation, sentence_pairs.c.id > after_id).order_by(sentence_pairs.c.id)
         if corpus_id is not None:
@@ -174,7 +171,7 @@ class Snapshot:
         return self._batches(PairRow._make, statement.order_by(sentence_pairs.c.id), batch)
 
     def aligner_counts(self) -> Iterator[AlignerCounts]:
-        """Yield all aligner counts, in batches."""
+        """Yield all counts of the aligner, in parts. Each row is in one part."""
         return iterate_aligner_counts(self._connection)
 
     def count_human_links(self) -> int:
@@ -198,11 +195,11 @@ class Snapshot:
             problems.append(str(error.orig))
         return [f"SQLite reports a damaged file: {line}" for line in problems if line != "ok"]
 
-    def table_problems(self, report: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
-        """Return the inconsistencies between the tables. `report` receives all rules by range of ids."""
+    def table_problems(self, on_rules: Callable[[StoredRules], None] = lambda _: None) -> list[str]:
+        """Return the inconsistencies between the tables. `on_rules` receives all rules by range of ids."""
         from hierogram.storage.checks.integrity import table_problems
 
-        return table_problems(self._connection, report)
+        return table_problems(self._connection, on_rules)
 
     def _blocks(self, table: str, columns: Sequence[str], last: int, condition: str) -> Iterator[Block]:
         # Aggregate each column separately, because concatenating the columns of each row is slow. No column has NULLs,

@@ -33,13 +33,13 @@ from hierogram.storage.database.transactions import (
     staged_keys,
     staged_progress,
     staged_rule_words,
-    staged_rules,
     upsert,
 )
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import RuleKeyCollisionError, StoreError
-from hierogram.storage.grammar.indexes import RuleWords, add_keys, find_candidates, is_indexed_by_words, rebuild_runs
-from hierogram.storage.pairs.vocabulary import word_ids
+from hierogram.storage.grammar.key_index import add_keys, find_candidates, rebuild_runs
+from hierogram.storage.grammar.word_index import RuleWords, is_indexed_by_words
+from hierogram.storage.pairs.vocabulary import find_or_add_ids
 from hierogram.storage.records.columns import CHANGES, NUMBERS, PairUpdates, RuleDeltas
 from hierogram.storage.records.grammar import LabelRow, SweepRecord
 from hierogram.storage.records.operations import RULE_ADDED, RULE_REMOVED, RULE_UPDATED, RULES_CHANGED, NewEvent
@@ -57,6 +57,7 @@ from hierogram.storage.schema.tables import (
 )
 
 Rows = NDArray[np.int64]
+"""Indices of rows of `NamedChanges`, int64[m]."""
 _COLUMNS = ("id", *CHANGES)
 _USES = np.dtype([(name, np.float64 if "expected" in name else np.int64) for name in _COLUMNS])
 """Dtype of the uses of a rule, as in the table `rules`. The id of a rule that is not stored is 0."""
@@ -65,7 +66,10 @@ Uses = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class NamedChanges:
-    """Deltas with rule sides as strings. If rows have the same key, only the first has changes."""
+    """Deltas with rule sides as strings. If rows have the same key, only the first has changes.
+
+    `keys` int64[n, 2] are the signed keys of `deltas`. `texts` are all source sides and all target sides.
+    """
 
     deltas: RuleDeltas
     keys: NDArray[np.int64]
@@ -73,8 +77,8 @@ class NamedChanges:
 
     def sides(self, rows: Rows) -> tuple[list[str], list[str]]:
         """Return the source and target sides of the rows."""
-        chosen = rows.tolist()
-        source, target = ([texts[row] for row in chosen] for texts in self.texts)
+        indices = rows.tolist()
+        source, target = ([texts[row] for row in indices] for texts in self.texts)
         return source, target
 
 
@@ -113,14 +117,14 @@ def _save_pairs(transaction: WriteTransaction, updates: PairUpdates) -> None:
             "SELECT min(pair_id) FROM staged_progress WHERE pair_id NOT IN (SELECT id FROM sentence_pairs)"
         ).scalar()
         raise StoreError(f"pair {missing} was withdrawn while it was sampled: run the command again")
-    moved = transaction.execute(
+    conflict = transaction.execute(
         "SELECT pair_id, expected_sweep, sentence_pairs.sweep FROM staged_progress JOIN sentence_pairs ON id = pair_id"
         " WHERE expected_sweep >= 0 AND expected_sweep <> sentence_pairs.sweep LIMIT 1"
     ).one_or_none()
-    if moved is not None:
+    if conflict is not None:
         raise StoreError(
-            f"pair {moved.pair_id} was read at sweep {moved.expected_sweep}, but is at sweep {moved.sweep} now, "
-            "because another process learns on this store: stop one process and restart the other"
+            f"pair {conflict.pair_id} was read at sweep {conflict.expected_sweep}, but is at sweep {conflict.sweep} "
+            "now, because another process learns on this store: stop one process and restart the other"
         )
     for state, number in before:
         transaction.state.add(state, -number)
@@ -146,24 +150,24 @@ def append_sweeps(transaction: WriteTransaction, records: Sequence[SweepRecord])
 
 
 def save_labels(transaction: WriteTransaction, rows: Sequence[LabelRow]) -> None:
-    """Insert or update the parameters of labels. Other labels are unchanged."""
+    """Insert the parameters of labels, or replace those that are stored. Other labels are unchanged."""
     if rows:
         statement = upsert(labels, "VALUES (:label, :strength, :expansion_probability)")
         transaction.connection.execute(text(statement), [row._asdict() for row in rows])
 
 
 def rekey(transaction: WriteTransaction, keys: Iterable[tuple[int, int, int]]) -> None:
-    """Replace the keys of all rules, given as (id, high, low)."""
+    """Replace the keys of all rules. See `StoredGrammar.rekey`."""
     transaction.loader.stage(staged_keys, keys)
-    offered, ids, pairs, stored, count = transaction.execute(
+    number_given, given_ids, given_keys, number_stored, stored_ids = transaction.execute(
         "SELECT (SELECT count(*) FROM staged_keys), (SELECT count(DISTINCT rule_id) FROM staged_keys),"
         " (SELECT count(*) FROM (SELECT DISTINCT key_high, key_low FROM staged_keys) AS k),"
         " (SELECT count(*) FROM rules), (SELECT count(*) FROM rules JOIN staged_keys ON rule_id = id)"
     ).one()
-    if not offered == ids == pairs == stored == count:
+    if not number_given == given_ids == given_keys == number_stored == stored_ids:
         raise StoreError(
-            f"the new keys do not match the stored rules one to one ({stored} rules, {offered} keys, {count} keys of "
-            f"stored rules, {pairs} distinct keys): run the command again"
+            f"the new keys do not match the stored rules one to one ({number_stored} rules, {number_given} keys, "
+            f"{stored_ids} keys of stored rules, {given_keys} distinct keys): run the command again"
         )
     transaction.execute(
         "UPDATE rules SET key_high = k.key_high, key_low = k.key_low FROM staged_keys AS k WHERE rules.id = k.rule_id"
@@ -173,14 +177,59 @@ def rekey(transaction: WriteTransaction, keys: Iterable[tuple[int, int, int]]) -
 
 def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
     """Insert, update and delete rules. Raises `StoreError` and `RuleKeyCollisionError`."""
-    deltas = changed.deltas
-    before = _stored(transaction, changed)
+    deltas, state = changed.deltas, transaction.state
+    before = _read_uses(transaction, changed)
+    after = _add_changes(before, changed)
+    is_stored = before["id"] > 0
+    is_used = (after["count"] > 0) | (after["expected_uses"] > 0) | (after["minimal_uses"] > 0)
+    has_changes = np.any([getattr(deltas, name) != 0 for name in CHANGES], axis=0)
+    today = now().strftime("%Y-%m-%d")
+    if state.last_change_day != today:
+        state.last_change_day, state.last_rule_id_at_day_start = today, state.last_rule_id
+    state.rules_in_use += int((after["count"] > 0).sum() - (before["count"] > 0).sum())
+    state.rules_expected += int((after["expected_uses"] > 0).sum() - (before["expected_uses"] > 0).sum())
+    state.rules_stored += int(is_used.sum() - is_stored.sum())
+    state.rule_tokens += int(deltas.count.sum())
+    state.expected_tokens += float(deltas.expected_uses.sum())
+
+    _set_counts(transaction, after[is_stored & is_used & has_changes])
+    had_words, has_words = (is_indexed_by_words(uses["count"], uses["expected_uses"]) for uses in (before, after))
+    _change_words(transaction, changed, before["id"], np.flatnonzero(is_stored & ~had_words & has_words), _ADD_WORDS)
+
+    unused = np.flatnonzero(is_stored & ~is_used)
+    if len(unused):
+        transaction.loader.stage_columns(staged_ids, [np.sort(before["id"][unused])])
+        transaction.delete_staged("rules", column="id")
+    _change_words(transaction, changed, before["id"], unused, _DELETE_WORDS)
+
+    new = np.flatnonzero(~is_stored & is_used)
+    new_ids = np.arange(len(new)) + state.last_rule_id + 1
+    state.last_rule_id += len(new)
+    if len(new):
+        insert_rules(transaction, changed, new, new_ids)
+        insert_rule_words(transaction, changed.sides(new[has_words[new]]), new_ids[has_words[new]])
+    keys = changed.keys[np.concatenate((new, unused))]
+    add_keys(transaction, keys, np.concatenate((new_ids, -before["id"][unused])))
+
+    before["id"][new] = new_ids
+    most_uses = np.maximum(before["expected_uses"], after["expected_uses"])
+    recorded = np.flatnonzero((deltas.expected_uses != 0) & (most_uses >= MIN_HISTORY_USES))
+    _record_history(transaction, before[recorded], changed.sides(recorded))
+    watched = np.flatnonzero((before["expected_uses"] != after["expected_uses"]) & (most_uses >= REMOVED_USES))
+    uses = after[watched]
+    numbers = (uses["expected_uses"].tolist(), uses["expected_uses_variance"].tolist())
+    rows = zip(*changed.sides(watched), *numbers, strict=True)
+    # If several parts of a transaction change a rule, the last part has its final uses.
+    transaction.watched.update(zip(before["id"][watched].tolist(), rows, strict=True))
+    transaction.before_commit = _append_events
+
+
+def _add_changes(before: Uses, changed: NamedChanges) -> Uses:
+    """Return the uses after the changes. Raises `StoreError` if a number would be negative."""
     after = before.copy()
-    moved, below = np.zeros((2, len(before)), np.bool_)
+    below = np.zeros(len(before), np.bool_)
     for name in CHANGES:
-        change = getattr(deltas, name)
-        after[name] += change
-        moved |= change != 0
+        after[name] += getattr(changed.deltas, name)
         below |= after[name] < 0
     negative = np.flatnonzero(below)
     if len(negative):
@@ -190,45 +239,7 @@ def change_rules(transaction: WriteTransaction, changed: NamedChanges) -> None:
             f"{uses['expected_uses']:g}, expected_uses_variance {uses['expected_uses_variance']:g}, minimal_uses "
             f"{uses['minimal_uses']}), so the counts do not match the derivations: run `hierogram verify`"
         )
-    state = transaction.state
-    is_stored = before["id"] > 0
-    used = (after["count"] > 0) | (after["expected_uses"] > 0) | (after["minimal_uses"] > 0)
-    state.rules_in_use += int((after["count"] > 0).sum() - (before["count"] > 0).sum())
-    state.rules_expected += int((after["expected_uses"] > 0).sum() - (before["expected_uses"] > 0).sum())
-    state.rules_stored += int(used.sum() - is_stored.sum())
-    state.rule_tokens += int(deltas.count.sum())
-    state.expected_tokens += float(deltas.expected_uses.sum())
-    today = now().strftime("%Y-%m-%d")
-    if state.last_change_day != today:
-        state.last_change_day, state.last_rule_id_at_day_start = today, state.last_rule_id
-    _set_counts(transaction, after[is_stored & used & moved])
-    had_words, has_words = (is_indexed_by_words(uses["count"], uses["expected_uses"]) for uses in (before, after))
-    _change_words(transaction, changed, before["id"], np.flatnonzero(is_stored & ~had_words & has_words), _ADD_WORDS)
-    unused_rows = np.flatnonzero(is_stored & ~used)
-    if len(unused_rows):
-        transaction.loader.stage_columns(staged_ids, [np.sort(before["id"][unused_rows])])
-        transaction.delete_staged("rules", column="id")
-    _change_words(transaction, changed, before["id"], unused_rows, _DELETE_WORDS)
-    new = np.flatnonzero(~is_stored & used)
-    new_ids = np.arange(len(new)) + state.last_rule_id + 1
-    state.last_rule_id += len(new)
-    if len(new):
-        insert_rules(transaction, changed, new, new_ids)
-        by_words = is_indexed_by_words(deltas.count[new], deltas.expected_uses[new])
-        insert_rule_words(transaction, changed.sides(new[by_words]), new_ids[by_words])
-    before["id"][new] = new_ids
-    most_uses = np.maximum(before["expected_uses"], after["expected_uses"])
-    recorded = np.flatnonzero((deltas.expected_uses != 0) & (most_uses >= MIN_HISTORY_USES))
-    _record_history(transaction, before[recorded], changed.sides(recorded))
-    watched = np.flatnonzero((before["expected_uses"] != after["expected_uses"]) & (most_uses >= REMOVED_USES))
-    uses = after[watched]
-    numbers = (uses["expected_uses"].tolist(), uses["expected_uses_variance"].tolist())
-    rows = zip(*changed.sides(watched), *numbers, strict=True)
-    # The last part of a transaction that changes a rule decides.
-    transaction.watched.update(zip(before["id"][watched].tolist(), rows, strict=True))
-    transaction.before_commit = _append_events
-    keys = changed.keys[np.concatenate((new, unused_rows))]
-    add_keys(transaction, keys, np.concatenate((new_ids, -before["id"][unused_rows])))
+    return after
 
 
 def merge_deltas(deltas: RuleDeltas) -> NamedChanges:
@@ -244,15 +255,15 @@ def merge_deltas(deltas: RuleDeltas) -> NamedChanges:
     return NamedChanges(deltas.sum_by_group(firsts) if len(repeated) else deltas, keys, (sources, targets))
 
 
-def _stored(transaction: WriteTransaction, named: NamedChanges) -> Uses:
-    """Look up the stored uses of the deltas' rules. Raises `RuleKeyCollisionError`."""
+def _read_uses(transaction: WriteTransaction, named: NamedChanges) -> Uses:
+    """Return the stored uses of each row's rule, 0 if new. Raises `RuleKeyCollisionError`."""
     stored = np.zeros(len(named.keys), _USES)
     rows, ids = find_candidates(transaction, named.keys)
     if not len(ids):
         return stored
-    transaction.loader.stage_columns(staged_rules, [np.unique(ids)])
+    transaction.loader.stage_columns(staged_ids, [np.unique(ids)])
     columns = (rules.c[name] for name in (*_COLUMNS, "key_high", "key_low", "source", "target"))
-    joined = staged_rules.join(rules, rules.c.id == staged_rules.c.rule_id)
+    joined = staged_ids.join(rules, rules.c.id == staged_ids.c.id)
     found = read_rows(transaction.connection, select(*columns).select_from(joined))
     if not found:
         return stored
@@ -313,16 +324,16 @@ def rule_word_entries(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the rules' entries in the word index as sorted columns (word ids or anchors, rule ids)."""
     words = RuleWords(
-        read_grammar_kind(transaction.connection), partial(word_ids, transaction), int(ids.max(initial=0))
+        read_grammar_kind(transaction.connection), partial(find_or_add_ids, transaction), int(ids.max(initial=0))
     )
-    entries = words.find(dict(zip((SOURCE, TARGET), sides, strict=True)), ids)
+    entries = words.make_entries(dict(zip((SOURCE, TARGET), sides, strict=True)), ids)
     return words.word_ids(entries), words.rule_ids(entries)
 
 
 def insert_rule_words(
     transaction: WriteTransaction, sides: tuple[list[str], list[str]], ids: NDArray[np.int64]
 ) -> None:
-    """Index the words of rules that are not indexed yet."""
+    """Add rules to the word index. They must have no entries yet."""
     columns = (column.tolist() for column in rule_word_entries(transaction, sides, ids))
     transaction.loader.insert(rule_words, zip(*columns, strict=True))
 
@@ -351,7 +362,9 @@ ADDED_USES = 8
 REMOVED_USES = 4
 """Expected uses below which a frequent rule becomes rare. Below `ADDED_USES` to avoid oscillation."""
 MIN_STANDARD_ERRORS = 2.0
+"""Number of standard errors that a reported change of expected uses exceeds."""
 MIN_RELATIVE_CHANGE = 0.1
+"""Share of the last reported expected uses that a reported change exceeds."""
 MAX_EVENTS = 500
 """Maximum number of rule events of a transaction. For more rules, a single event reports their number."""
 

@@ -21,7 +21,7 @@ Column = NDArray[Any]
 Block = tuple[list[Column], Sequence[bytes]]
 """Numeric columns of the rules in a range of ids, and their sides, one per line without final newline.
 
-An invalid line feed in a side is replaced by a space.
+A line feed in a side of a damaged store is replaced by a space.
 """
 
 _KEY_COLUMNS = {"id": "i8", "key_high": "i8", "key_low": "i8"}
@@ -34,23 +34,23 @@ _COUNT_COLUMNS = {
 }
 
 IDS_PER_RANGE = 1 << 17
-"""Ids per range when reading all rules. A range takes about 30 MB of memory."""
+"""Ids per range when reading all rules. The rules of a range take about 30 MB of memory."""
 
 
 def rule_counts(connection: Connection) -> RuleCounts:
-    """Return all rules with a positive count, unordered."""
+    """Return all rules with a positive count, in any order."""
     key_high, key_low, *columns = _numbers(connection, _COUNT_COLUMNS, "count > 0")
     return RuleCounts(np.stack((key_high, key_low), axis=1).view(np.uint64), *columns)
 
 
 def rule_keys(connection: Connection) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return ids int64[n] and keys int64[n, 2] (high, low, signed) of all rules, unordered."""
+    """Return the ids int64[n] and the keys int64[n, 2] (high, low, signed) of all rules, in any order."""
     ids, *keys = _numbers(connection, _KEY_COLUMNS, "true")
     return ids, np.stack(keys, axis=1)
 
 
 def stored_rules(connection: Connection, after: int, until: int) -> StoredRules:
-    """Return the rules with `after` < id <= `until`, unordered."""
+    """Return the rules with `after` < id <= `until`, in any order."""
     blocks = [
         (numbers, [split_lines(side + b"\n") for side in sides])
         for numbers, sides in _blocks(connection, range(after, until, IDS_PER_BLOCK), _NUMBER_COLUMNS, "true", SIDES)
@@ -86,7 +86,7 @@ def _blocks_on_sqlite(
     driver = connection.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)
     in_step = "FROM rules WHERE id > ? AND id <= ?"
-    texts = ", ".join(f"CAST(group_concat(replace({side}, char(10), ' '), char(10)) AS BLOB)" for side in sides)
+    texts = ", ".join(f"CAST(group_concat(replace({side}, '\n', ' '), '\n') AS BLOB)" for side in sides)
     for after in ids:
         bounds = after, min(after + ids.step, ids.stop)
         found = driver.execute(f"SELECT {', '.join(fields)} {in_step} AND {condition} ORDER BY id", bounds)

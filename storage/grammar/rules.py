@@ -1,7 +1,7 @@
 """Rule queries, commits, progress of learning runs, the index of pairs by rule, and store status.
 
-The index of pairs records the store position at which each indexed derivation was sampled, so that only pairs with
-newer derivations are re-indexed.
+The index of pairs by rule records the store position at which each indexed derivation was sampled, so that only pairs
+with newer derivations are re-indexed.
 """
 
 import json
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     """Rows of pair id, key high, key low, uses."""
 
 Wording = tuple[str | None, str | None, Sequence[str]]
-"""Conditions of a rule query: source side, target side, and words on any side."""
+"""Conditions of a rule query: source side, target side (None matches any side), and words on any side."""
 
 _IS_INDEXED = exists().where(
     indexed_pairs.c.pair_id == pair_positions.c.pair_id, indexed_pairs.c.position == pair_positions.c.position
@@ -109,7 +109,7 @@ class StoredGrammar(Leases):
             transaction.execute("UPDATE settings SET value = :salt WHERE name = 'key_salt'", salt=json.dumps(salt))
 
     def labels(self) -> list[LabelRow]:
-        """Return the parameters of a tree grammar's labels or an ITG's processes, sorted by label."""
+        """Return the parameters of a tree grammar's labels or an ITG's processes, sorted by label. Else empty."""
         with self._reading() as connection:
             return [LabelRow._make(row) for row in connection.execute(select(labels).order_by(labels.c.label))]
 
@@ -128,9 +128,9 @@ class StoredGrammar(Leases):
 
         Rules are ordered by expected uses, or by uses in the current derivations if `current_sample`. `source` and
         `target` are complete rule sides. Each of `words` must occur on one of the sides. `after` is (uses, source,
-        target) of the last rule of the previous page. With `words`, rules without uses and with less than half an
-        expected use may be missing, because they may not be indexed by word. With `respelled`, words, and sides in a
-        grammar of two languages, may differ in accents and case.
+        target) of the last rule of the previous page. With `words`, rules with less than half an expected use may be
+        missing, because they may not be indexed by word. With `respelled`, rules must instead match with other accents
+        or case in at least one word: of `words`, and in a grammar of two languages also of the sides.
         """
         with self._reading() as connection:
             wordings = _respell(connection, source, target, words) if respelled else [(source, target, words)]
@@ -181,7 +181,7 @@ class StoredGrammar(Leases):
             return position, list(map(PairRow._make, rows))
 
     def count_unindexed(self) -> int:
-        """Return the number of pairs whose current derivation is not indexed."""
+        """Return the number of pairs, also damaged, whose current derivation is not indexed."""
         with self._reading() as connection:
             return connection.scalar(select(func.count()).select_from(pair_positions).where(~_IS_INDEXED)) or 0
 
@@ -193,7 +193,7 @@ class StoredGrammar(Leases):
         """
         import numpy as np
 
-        from hierogram.storage.grammar.indexes import find_candidates
+        from hierogram.storage.grammar.key_index import find_candidates
 
         with self._writing() as transaction:
             if read_settings(transaction.connection).key_salt != key_salt:
@@ -223,7 +223,7 @@ class StoredGrammar(Leases):
             return len(current)
 
     def supporting_pairs(self, source: str, target: str, limit: int = 20) -> list[SupportingPair]:
-        """Return up to `limit` pairs whose indexed derivation uses the rule, in id order."""
+        """Return up to `limit` pairs whose indexed derivation uses the rule with these sides, in id order."""
         statement = (
             "SELECT pair_id, corpus, source, target, alignment, uses FROM rule_support"
             " WHERE rule_source = :source AND rule_target = :target ORDER BY pair_id LIMIT :limit"
@@ -278,7 +278,7 @@ RULE_COLUMNS = (
 
 
 def side_totals(side: str, relation: str, uses: str = "expected_uses") -> str:
-    """Return SQL for the total uses of each distinct `side` in a relation."""
+    """Return a SELECT of the total uses of all rules with a side, for each distinct `side` in a relation."""
     return f"""
         SELECT d.{side}, (SELECT sum(r.{uses}) FROM rules AS r WHERE r.{side} = d.{side}) AS total
           FROM (SELECT DISTINCT {side} FROM {relation}) AS d"""
@@ -302,16 +302,15 @@ def _respell(connection: Connection, source: str | None, target: str | None, wor
     two_sides = TWO_SIDES in find_grammar_kind(read_settings(connection).grammar).capabilities
     texts = {SOURCE: source, TARGET: target}
     symbols = {side: text.split(" ") if two_sides and text else [] for side, text in texts.items()}
-    # Key by side and word, because a word may be spelled differently on each side.
-    places = [(side, word) for side in symbols for symbol in symbols[side] if (word := unescape_terminal(symbol))]
-    places += [("", word) for word in words]
+    side_words = [(side, word) for side in symbols for symbol in symbols[side] if (word := unescape_terminal(symbol))]
+    side_words += [("", word) for word in words]
     choices = {
-        (place, word): [
+        (word_side, word): [
             spelling.token
-            for side in ([place] if place else [SOURCE, TARGET])
+            for side in ([word_side] if word_side else [SOURCE, TARGET])
             for spelling in spellings(connection, side, word)
         ]
-        for place, word in places
+        for word_side, word in side_words
     }
     wordings: list[Wording] = []
     for reading in readings(choices):
@@ -326,7 +325,7 @@ def _respell(connection: Connection, source: str | None, target: str | None, wor
 
 
 def read_status(connection: Connection, url: str) -> StoreStatus:
-    """Return the status of the store. Reads no pairs or rules."""
+    """Return the status of the store at `url`, without `wal_bytes`. Reads no pairs or rules."""
     state = read_state(connection)
     [(log_likelihood, failed_files, damaged_pairs)] = read_rows(
         connection,

@@ -1,4 +1,4 @@
-"""Ingest: batches, deduplication of pairs, rejected lines, human links, and idempotent requests."""
+"""Ingest: batches, deduplication of pairs, rejected lines, and idempotent requests."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -24,7 +24,9 @@ from hierogram.storage.database.transactions import (
 )
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import StoreError, WriteConflictError
-from hierogram.storage.pairs.vocabulary import count_pair_words, count_words, index_pairs
+from hierogram.storage.pairs.identities import IDENTITY_BYTES, pair_identities
+from hierogram.storage.pairs.pair_index import index_pairs
+from hierogram.storage.pairs.vocabulary import count_pair_words, count_words
 from hierogram.storage.records.operations import FILE_FAILED, PAIRS_REJECTED, NewEvent, RequestRow
 from hierogram.storage.records.pairs import (
     GIVEN,
@@ -49,19 +51,23 @@ from hierogram.storage.schema.tables import (
 )
 
 RUNNING, DONE, FAILED = "running", "done", "failed"
+"""States of ingest batches and exports."""
 
 MAX_TOKEN_BYTES = 1024
 """Maximum length of a token or external id in bytes of UTF-8. Postgres cannot index some longer texts."""
 _MAX_SHORT_TEXT = MAX_TOKEN_BYTES // 4
 
+_DIGEST_BYTES = 16
+
 MAX_KEY_LENGTH = 255
+"""Maximum length of the key of an idempotent request in characters."""
 
 Receipt = tuple[RequestRow, int | None]
-"""Request to record, and its previously recorded number of lines (None if the request is new)."""
+"""New state of a request, and the number of lines in its stored state (None if it is not stored yet)."""
 
 
 class Ingest(StoreAccess):
-    """Ingest of pairs, in a batch for each input, and idempotent requests."""
+    """Ingest of pairs: call `begin_ingest`, `add_pairs` for each chunk of the input, `finish_ingest`."""
 
     def begin_ingest(self, corpus: str, origin: str, format: str) -> int:
         """Open a batch for the input `origin`, and create the corpus if needed. Returns the batch id."""
@@ -106,18 +112,18 @@ class Ingest(StoreAccess):
             corpus_id, corpus, origin = _open_batch(transaction.connection, batch_id)
             renew_batch(transaction.connection, batch_id)
             identities = pair_identities(corpus, new_pairs)
-            fresh, duplicates, refused = _find_new_pairs(transaction, identities, new_pairs)
-            if len(fresh) < len(new_pairs):
-                new_pairs, identities = new_pairs.at(fresh), [identities[k] for k in fresh]
-            transaction.changes_grammar = bool(fresh)
+            new_indices, duplicates, rejected_pairs = _find_new_pairs(transaction, identities, new_pairs)
+            if len(new_indices) < len(new_pairs):
+                new_pairs, identities = new_pairs.at(new_indices), [identities[k] for k in new_indices]
+            transaction.changes_grammar = bool(new_indices)
             pair_ids = _insert_pairs(transaction, corpus_id, batch_id, identities, new_pairs)
-            insert_links(transaction, pair_ids, new_pairs, origin)
-            rejected_runs = join_runs([*rejected, *refused])
+            _insert_human_links(transaction, pair_ids, new_pairs, origin)
+            rejected_runs = join_runs([*rejected, *rejected_pairs])
             if rejected_runs:
                 save_rejected(transaction, batch_id, corpus, origin, rejected_runs)
-            totals = IngestTotals(len(fresh), duplicates, sum(run.lines for run in rejected_runs))
+            totals = IngestTotals(len(new_indices), duplicates, sum(run.lines for run in rejected_runs))
             transaction.execute(
-                "UPDATE corpora SET pairs = pairs + :new WHERE id = :corpus", new=len(fresh), corpus=corpus_id
+                "UPDATE corpora SET pairs = pairs + :new WHERE id = :corpus", new=len(new_indices), corpus=corpus_id
             )
             added = ", ".join(f"{name} = {name} + :{name}" for name in asdict(totals))
             transaction.execute(
@@ -138,7 +144,7 @@ class Ingest(StoreAccess):
                 save_request(transaction, *receipt)
 
     def find_request(self, key: str) -> RequestRow | None:
-        """Return the request with the key, or None if it does not exist."""
+        """Return the idempotent request with the key, or None if it is not recorded."""
         with self._reading() as connection:
             row = connection.execute(
                 select(*(http_requests.c[name] for name in RequestRow._fields)).where(http_requests.c.key == key)
@@ -146,7 +152,7 @@ class Ingest(StoreAccess):
             return None if row is None else RequestRow(*row)
 
     def forget_requests(self, before: datetime) -> int:
-        """Delete requests that were last updated before `before`. Returns their number."""
+        """Delete idempotent requests that were last updated before `before`. Returns their number."""
         with self._writing() as transaction:
             forgotten = delete(http_requests).where(http_requests.c.updated_at < before)
             return transaction.connection.execute(forgotten).rowcount
@@ -175,10 +181,7 @@ def save_rejected(
 def _save_runs(
     transaction: WriteTransaction, batch_id: int, corpus: str, origin: str, lines: Sequence[RejectedLine]
 ) -> tuple[list[RejectedLine], list[tuple[RejectedLine, int]]]:
-    """Store runs of lines. Returns remainders of runs stored in part by earlier batches, and stored runs.
-
-    The stored runs are (run, number of lines that were not stored before).
-    """
+    """Store runs of new lines. Returns the runs still to store, and (run, number of lines stored now)."""
     offered: dict[bytes, RejectedLine] = {}
     for line in lines:
         head = f"{len(corpus)}:{corpus}{len(origin)}:{origin}{line.first_line}:"
@@ -212,7 +215,7 @@ def _save_runs(
 def _insert_pairs(
     transaction: WriteTransaction, corpus_id: int, batch_id: int, identities: list[bytes], pairs: NewPairs
 ) -> range:
-    """Insert pairs, and count and index their words. Returns the ids."""
+    """Insert pairs, and count and index their words. Returns the ids of the pairs, in their order."""
     state = transaction.state
     pair_ids = range(state.last_pair_id + 1, state.last_pair_id + 1 + len(pairs))
     if not identities:
@@ -280,39 +283,39 @@ def _find_new_pairs(
         and not _has_long_token(chain(pairs.sources, pairs.targets, filter(None, pairs.external_ids)))
     ):
         return range(len(pairs)), 0, []
-    fresh: list[int] = []
+    new_indices: list[int] = []
     duplicates = 0
-    refused: list[RejectedLine] = []
+    rejected_pairs: list[RejectedLine] = []
     contents = zip(identities, pairs.sources, pairs.targets, pairs.alignments, strict=True)
     for k, (identity, source, target, alignment) in enumerate(contents):
-        known = stored.get(identity)
+        stored_content = stored.get(identity)
         external_id = pairs.external_ids[k]
-        if known is None:
+        if stored_content is None:
             if _has_long_token((source, target, external_id or "")):
                 message = f"a token or the external id exceeds {MAX_TOKEN_BYTES} bytes: shorten it"
-                refused.append(_rejected_line(pairs, k, "token-too-long", message))
+                rejected_pairs.append(_rejected_line(pairs, k, "token-too-long", message))
             else:
                 stored[identity] = source, target, alignment
-                fresh.append(k)
+                new_indices.append(k)
         # A pair without an alignment matches a stored pair with any alignment.
-        elif known[:2] == (source, target) and (alignment is None or known[2] == alignment):
+        elif stored_content[:2] == (source, target) and alignment in (None, stored_content[2]):
             duplicates += 1
         else:
             message = (
                 f"external id {external_id!r} already exists in this corpus with different content, which was kept"
             )
-            refused.append(_rejected_line(pairs, k, "external-id-conflict", message))
-    return fresh, duplicates, refused
+            rejected_pairs.append(_rejected_line(pairs, k, "external-id-conflict", message))
+    return new_indices, duplicates, rejected_pairs
 
 
 _CONTENT = "p.identity, p.source, p.target, p.alignment, p.aligned_by"
 
 # Pass all identities as one value, because a staging table takes twice as long.
 _CONTENTS_ON_SQLITE = text(
-    "WITH RECURSIVE places (place) AS"
-    " (SELECT 0 WHERE :number > 0 UNION ALL SELECT place + 1 FROM places WHERE place + 1 < :number)"
-    f" SELECT {_CONTENT} FROM places CROSS JOIN sentence_pairs AS p"
-    " WHERE p.identity = substr(:identities, :width * place + 1, :width)"
+    "WITH RECURSIVE offered (n) AS"
+    " (SELECT 0 WHERE :number > 0 UNION ALL SELECT n + 1 FROM offered WHERE n + 1 < :number)"
+    f" SELECT {_CONTENT} FROM offered CROSS JOIN sentence_pairs AS p"
+    " WHERE p.identity = substr(:identities, :width * n + 1, :width)"
 )
 _CONTENTS_ON_POSTGRES = text(
     f"SELECT {_CONTENT} FROM unnest(CAST(:identities AS bytea[])) AS offered (identity)"
@@ -366,117 +369,12 @@ def save_request(transaction: WriteTransaction, request: RequestRow, recorded_li
         raise WriteConflictError(f"another process has recorded the request {request.key!r}: send it again later")
 
 
-IDENTITY_BYTES = 16
-
-
-def pair_identities(corpus: str, pairs: NewPairs) -> list[bytes]:
-    """Return the identity of each pair, a BLAKE2b-128 digest.
-
-    The digest covers the corpus and the external id. If a pair has no external id, the digest covers the corpus, the
-    content and the occurrence. The same texts with and without an alignment are different content. Each text is
-    prefixed with its length, so that different lists of texts have different encodings.
-    """
-    base = _corpus_prefix(corpus)
-    contents = zip(pairs.sources, pairs.targets, pairs.alignments, pairs.external_ids, pairs.occurrences, strict=True)
-    identities = []
-    for source, target, alignment, external_id, occurrence in contents:
-        content = f"{_content(source, target, alignment)}{occurrence}"
-        identities.append(_identity(base, content if external_id is None else _external_content(external_id)))
-    return identities
-
-
-def _external_content(external_id: str) -> str:
-    return f"x{len(external_id)}:{external_id}"
-
-
-def _identity(base: blake2b, content: str) -> bytes:
-    digest = base.copy()
-    digest.update(content.encode())
-    return digest.digest()
-
-
-def _corpus_prefix(corpus: str) -> blake2b:
-    return blake2b(f"{len(corpus)}:{corpus}".encode(), digest_size=IDENTITY_BYTES)
-
-
-def _content(source: str, target: str, alignment: str | None) -> str:
-    if alignment is None:
-        return f"r{len(source)}:{source}{len(target)}:{target}"
-    return f"c{len(source)}:{source}{len(target)}:{target}{len(alignment)}:{alignment}"
-
-
-_FIRST_OCCURRENCES = 16
-"""Number of occurrences to try for each pair individually."""
-_TRIES_PER_WITHDRAWAL = 10
-
-_ALL_CONTENTS = text(
-    "SELECT p.id, p.identity, p.corpus_id, p.external_id, p.source, p.target, p.alignment, p.aligned_by,"
-    " c.input_alignment FROM sentence_pairs AS p LEFT JOIN link_corrections AS c ON c.pair_id = p.id ORDER BY p.id"
-).execution_options(yield_per=10_000)
-
-
-def wrong_identities(connection: Connection) -> list[int]:
-    """Return the sorted ids of pairs whose identity does not match their external id or content.
-
-    Occurrences are not stored, so possible occurrences are tried. The occurrence of a pair is at most the number of
-    other stored or withdrawn pairs with the same content.
-    """
-    linked = read_grammar_kind(connection).needs_links
-    bases = {row.id: _corpus_prefix(row.name) for row in connection.execute(select(corpora.c.id, corpora.c.name))}
-    wrong: list[int] = []
-    # Try higher occurrences later, for all pairs with the same corpus and content together.
-    frequent: dict[tuple[int, tuple[str, ...]], dict[bytes, int]] = {}
-    for pair_id, identity, corpus_id, external_id, *sides, alignment, aligned_by, input_alignment in connection.execute(
-        _ALL_CONTENTS
-    ):
-        base = bases.get(corpus_id)
-        if base is None:
-            # Skip the pair, because missing corpora are reported separately.
-            continue
-        if external_id is not None:
-            if _identity(base, _external_content(external_id)) != identity:
-                wrong.append(pair_id)
-            continue
-        source, target = sides
-        contents: tuple[str, ...] = ()
-        if aligned_by == GIVEN:
-            # Use the alignment from the input, because human links change the alignment of the pair.
-            contents = (_content(source, target, alignment if input_alignment is None else input_alignment),)
-        if aligned_by != GIVEN or not linked:
-            contents += (_content(source, target, None),)
-        if not _occurs(base, contents, range(_FIRST_OCCURRENCES), {identity}):
-            frequent.setdefault((corpus_id, contents), {})[identity] = pair_id
-    withdrawn = connection.execute(text("SELECT count(*) FROM withdrawals WHERE done_at IS NOT NULL")).scalar_one()
-    spare_tries = _TRIES_PER_WITHDRAWAL * withdrawn
-    for (corpus_id, contents), pairs in frequent.items():
-        extra = min(withdrawn, spare_tries)
-        tried = range(_FIRST_OCCURRENCES, _FIRST_OCCURRENCES + len(pairs) + extra)
-        remaining = set(pairs)
-        if not _occurs(bases[corpus_id], contents, tried, remaining):
-            spare_tries -= extra
-        wrong += [pairs[identity] for identity in remaining]
-    return sorted(wrong)
-
-
-def _occurs(base: blake2b, contents: Sequence[str], occurrences: Iterable[int], identities: set[bytes]) -> bool:
-    """Remove identities that match an occurrence of the contents. Returns True if all were removed."""
-    for occurrence in occurrences:
-        identities.difference_update(_identity(base, f"{content}{occurrence}") for content in contents)
-        if not identities:
-            return True
-    return not identities
-
-
-_DIGEST_BYTES = 16
-
-
 def text_digest(source: str, target: str) -> bytes:
     """Return the BLAKE2b-128 digest of both sides of a pair."""
     return blake2b(f"{len(source)}:{source}{target}".encode(), digest_size=_DIGEST_BYTES).digest()
 
 
-def insert_links(transaction: WriteTransaction, pair_ids: Sequence[int], pairs: NewPairs, origin: str) -> None:
-    """Insert the human links of new pairs. The links must have been validated."""
+def _insert_human_links(transaction: WriteTransaction, pair_ids: Sequence[int], pairs: NewPairs, origin: str) -> None:
     if not pairs.human_links:
         return
     linked = read_grammar_kind(transaction.connection).needs_links
@@ -491,7 +389,7 @@ def insert_links(transaction: WriteTransaction, pair_ids: Sequence[int], pairs: 
 
 
 def correction_row(pair_id: int, source: str, target: str, input_alignment: str | None) -> dict[str, object]:
-    """Return the first row of a pair in `link_corrections`."""
+    """Return the row of `link_corrections` for a pair that gets its first human links."""
     versions = {"version": 1, "applied_version": 0}
     digest = text_digest(source, target)
     return {"pair_id": pair_id, **versions, "input_alignment": input_alignment, "text_digest": digest}

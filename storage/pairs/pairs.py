@@ -22,7 +22,8 @@ from hierogram.storage.database.transactions import (
 from hierogram.storage.events.feed import append
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.options import MAX_NUMBER
-from hierogram.storage.pairs.vocabulary import count_pair_words, count_words, known_words, unindex_pairs
+from hierogram.storage.pairs.pair_index import unindex_pairs
+from hierogram.storage.pairs.vocabulary import count_pair_words, count_words, find_words
 from hierogram.storage.records.operations import PAIRS_DAMAGED, NewEvent
 from hierogram.storage.records.pairs import (
     UNSETTLED,
@@ -142,8 +143,8 @@ class StoredPairs(StoreAccess):
     def word_counts(self, words: Iterable[str]) -> dict[str, dict[str, int]]:
         """Return the counts of words by side, then by word. Words that are not in the vocabulary are omitted."""
         with self._reading() as connection:
-            known = known_words(connection, words)
-        return {side: {token: word.count for token, word in of_side.items()} for side, of_side in known.items()}
+            found = find_words(connection, words)
+        return {side: {token: word.count for token, word in of_side.items()} for side, of_side in found.items()}
 
     def pair_texts(self, after_id: int, limit: int) -> list[tuple[int, str, str]]:
         """Return (id, source, target) of up to `limit` pairs with id > `after_id`, in id order."""

@@ -1,6 +1,6 @@
 """Records that the store takes and returns.
 
-Do not change records. Row types with millions of instances are not frozen, because constructing a frozen dataclass
+Treat records as immutable. Row types with millions of instances are not frozen, because constructing a frozen dataclass
 takes seven times as long. Tokens of a text are joined by one space. Alignments are canonical Pharaoh lines (sorted,
 without repeats). Rule sides are in the notation of `hierogram.samplers.grammar.rules`.
 """

@@ -48,7 +48,7 @@ class LinkRow(NamedTuple):
 
 
 class PairSize(NamedTuple):
-    """Size of a pair: product of its side lengths in words, and number of aligner sweeps over the pair."""
+    """Size of a pair: product of its side lengths in words, and number of aligner sweeps (0 if unaligned)."""
 
     id: int
     cells: int
@@ -81,7 +81,7 @@ class TextAlignerCounts(NamedTuple):
 
 
 class LinkCorrection(NamedTuple):
-    """Pair whose human links have changed `version` times, and its alignment from the input, if any."""
+    """Pair whose human links have changed `version` times, and its alignment from the input or None."""
 
     id: int
     version: int

@@ -22,6 +22,7 @@ NUMBERS = {
 
 SIDES = ("source", "target")
 CHANGES = ("count", "expected_uses", "expected_uses_variance", "minimal_uses")
+"""Columns of `RuleDeltas` that are changes. The other columns describe the rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +62,17 @@ class RuleDeltas:
         return replace(self, **changes)
 
     def at(self, rows: NDArray[np.int64], sources: Texts, targets: Texts) -> RuleDeltas:
-        """Return the selected rows, with the given sides."""
+        """Return the selected rows (indices int64[m]), with their sides, which the caller has selected."""
         numbers = {name: getattr(self, name)[rows] for name in NUMBERS}
         return RuleDeltas(self.keys[rows], sources, targets, **numbers)
 
     def shown(self, row: int) -> str:
-        """Return a rule as text for messages: `source ||| target`."""
+        """Return the rule of a row as text for messages: `source ||| target`."""
         return f"{self.source.string(row)} ||| {self.target.string(row)}"
 
 
 def join_deltas(parts: Sequence[RuleDeltas]) -> RuleDeltas:
-    """Concatenate one or more sets of rule changes."""
+    """Return the rows of one or more sets of rule changes, in order. Rules with equal keys are not merged."""
     import numpy as np
 
     from hierogram.samplers.grammar.columns import concatenate_texts
@@ -87,10 +88,11 @@ def join_deltas(parts: Sequence[RuleDeltas]) -> RuleDeltas:
 class PairUpdates:
     """New derivations of pairs, and the progress of the pairs.
 
-    `ids`, `stages` and `sweeps` are int64[n]. `states` are the variables of each pair's forest and `averages` its
-    averages, as bytes. `burned_in` bool[n] is True for pairs that have completed every stage.
-    `expected_sweeps` int64[n] is the sweep of each pair when its derivation was read. Count changes are relative to
-    this derivation, so the store checks that no other process has sampled the pair since. -1 skips the check.
+    `ids`, `stages` and `sweeps` are int64[n]. `states` are the encoded variables of each pair's forest and `averages`
+    its encoded averages, see `hierogram.samplers.forests.derivations`. `burned_in` bool[n] is True for pairs that have
+    completed every stage. `expected_sweeps` int64[n] is the sweep of each pair when its derivation was read. Count
+    changes are relative to this derivation, so the store checks that no other process has sampled the pair since. -1
+    skips the check.
     """
 
     ids: NDArray[np.int64]
@@ -107,7 +109,7 @@ class PairUpdates:
 
 @dataclass(frozen=True, slots=True)
 class StoredRules:
-    """Rows of the table `rules`, including zero counts: `ids` int64[n], and the rules with their counts."""
+    """Rows of the table `rules`: `ids` int64[n], and the rules with their counts as changes from 0."""
 
     ids: NDArray[np.int64]
     rules: RuleDeltas
@@ -115,7 +117,7 @@ class StoredRules:
 
 @dataclass(frozen=True, slots=True)
 class RuleCounts:
-    """Positive rule counts, for the samplers. Row i of all arrays belongs to the same rule."""
+    """Positive rule counts, row i of all arrays for the same rule. `keys` uint64[n, 2] are (high, low)."""
 
     keys: NDArray[np.uint64]
     counts: NDArray[np.int64]

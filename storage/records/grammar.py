@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class LabelRow(NamedTuple):
-    """Parameters of a label: strength α_c, and probability β_c of expansion in the base distribution."""
+    """Parameters of a tree label or ITG process: strength α_c, and probability β_c of expansion."""
 
     label: str
     strength: float
@@ -30,7 +30,7 @@ class LearningRun(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """True if all sweeps are done."""
+        """True if all sweeps over all pairs are done."""
         return self.sweeps_done >= self.sweeps
 
 
@@ -64,7 +64,7 @@ class SweepRecord(NamedTuple):
 
 
 class CountKind(StrEnum):
-    """Meaning of a rule's count: weight for translation, expected uses, or uses in the current sample."""
+    """Kind of a rule's count: weight for translation, expected uses, or uses in the current derivations."""
 
     TRANSLATION = "translation"
     POSTERIOR_MEAN = "posterior-mean"

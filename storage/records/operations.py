@@ -43,7 +43,7 @@ class StoreState:
         setattr(self, total, getattr(self, total) + number)
 
     def pairs(self) -> dict[str, int]:
-        """Return the numbers of pairs by state."""
+        """Return the numbers of pairs by state, for all states."""
         return {state: getattr(self, state) for state in (*UNSETTLED, SETTLED)}
 
 
@@ -125,6 +125,7 @@ EVENT_KINDS = {
     EXPORT_FAILED: "an export failed",
     LOOP_FAILED: "a loop of the daemon failed",
 }
+"""Meanings of the kinds of events, for help texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ class NewEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event(NewEvent):
-    """Stored event. `id` increases in commit order."""
+    """Stored event. `id` increases by 1 with each event, in commit order. `at` is the time in UTC."""
 
     id: int
     at: datetime
@@ -173,14 +174,14 @@ class EventPage(NamedTuple):
 
 
 class Webhook(NamedTuple):
-    """Webhook: a name that replaces its secret URL, and the origin of the URL (scheme, host and port)."""
+    """Webhook: a name derived from its secret URL, and the origin of the URL (scheme, host and port)."""
 
     name: str
     origin: str
 
 
 class Delivery(NamedTuple):
-    """Event to send to the webhook of this name, and the number of attempts."""
+    """Event to send to the webhook of this name: number of earlier attempts, and the request body as JSON."""
 
     webhook: str
     event_id: int

@@ -18,6 +18,7 @@ UNALIGNED, WAITING, SAMPLING, SETTLED = "unaligned", "waiting", "sampling", "set
 """States of a pair: not aligned, aligned but without a derivation, in burn-in, and after burn-in."""
 UNSETTLED = (UNALIGNED, WAITING, SAMPLING)
 DERIVED = (SAMPLING, SETTLED)
+"""States of pairs with a derivation."""
 TBX_ENTRIES, CSV_ENTRIES, TSV_ENTRIES = "tbx", "csv_entries", "tsv_entries"
 DICTIONARIES = (TBX_ENTRIES, CSV_ENTRIES, TSV_ENTRIES)
 """Batch formats whose pairs are dictionary entries."""
@@ -62,7 +63,7 @@ _COLUMNS = tuple(field.name for field in fields(NewPairs) if field.name != "huma
 
 
 def join_pairs(parts: Sequence[NewPairs]) -> NewPairs:
-    """Concatenate the pairs of all parts."""
+    """Return the pairs of all parts, in order."""
     if len(parts) == 1:
         return parts[0]
     columns = {name: list(chain.from_iterable(getattr(part, name) for part in parts)) for name in _COLUMNS}
@@ -137,7 +138,7 @@ class DamagedPair(NamedTuple):
 
 
 def parse_links(alignment: str) -> list[tuple[int, int]]:
-    """Return the links of a stored alignment, such as `0-0 1-2`."""
+    """Return the links (source, target) of a stored alignment, such as `0-0 1-2`, in its order."""
     return [(int(source), int(target)) for source, _, target in (link.partition("-") for link in alignment.split())]
 
 
@@ -173,7 +174,7 @@ class PairRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LagRow:
-    """Numbers of unsettled pairs, in total and by state, and the age of the oldest of these pairs, if any."""
+    """Numbers of unsettled pairs, in total and by state, and the age of the oldest pair, or None."""
 
     pairs: int
     oldest_seconds: float | None

@@ -14,22 +14,22 @@ GUARD = "￬"
 
 
 def is_modifier(token: str) -> bool:
-    """Check if a token is a part of a compound before its head."""
+    """Check if a token is a marked part of a compound before its head, such as `haus￭`."""
     return token.endswith(PART_MARK) and token[:-1].isalpha()
 
 
 def is_part(token: str) -> bool:
-    """Check if a token is marked as a part of a word."""
+    """Check if a token is marked as a part of a word, on either side."""
     return token.startswith(PART_MARK) or is_modifier(token)
 
 
 def are_joined(before: str, token: str) -> bool:
-    """Check if a token belongs to the same word as the token before it."""
+    """Check if a token belongs to the same word as the token `before` it."""
     return token.startswith(PART_MARK) or (is_modifier(before) and token[:1].isalpha())
 
 
 def join_parts(tokens: str) -> str:
-    """Join the parts of a line into words. Removes a mark without a part to join."""
+    """Return a line of tokens with the parts of words joined. Removes marks without a part to join."""
     if PART_MARK not in tokens:
         return tokens
     if f"{PART_MARK} " in tokens or tokens.endswith(PART_MARK):
@@ -60,6 +60,6 @@ def _compound(modifiers: str, head: str) -> str:
 
 
 def index_words(tokens: Sequence[str]) -> list[int]:
-    """Return the word index of each token of a line, followed by the number of words."""
+    """Return the index, from 0, of the word of each token of a line, followed by the number of words."""
     starts = [int(not are_joined(*pair)) for pair in pairwise(tokens)]
     return [*accumulate(starts, initial=0), sum(starts) + 1] if tokens else [0]

@@ -29,6 +29,7 @@ WHOLE = BigInteger()
 BLOB = LargeBinary()
 _KINDS = {int: WHOLE, float: Double(), str: TEXT}
 SERIAL = BigInteger().with_variant(Integer(), "sqlite")
+"""Type of ids. On SQLite, only a column of the type INTEGER can be the row id."""
 _MOMENT_FORMAT = "%Y-%m-%d %H:%M:%S"
 
 
@@ -92,7 +93,6 @@ def _clustered(name: str, *items: SchemaItem) -> Table:
 
 
 def _serial() -> Column[int]:
-    """Return a primary key column `id` whose values are assigned by the database."""
     return Column("id", SERIAL, primary_key=True)
 
 
@@ -110,7 +110,6 @@ def _optional(**kinds: Any) -> list[Column[Any]]:
 
 
 def _reference(name: str, column: str, *, is_key: bool = False) -> Column[int]:
-    """Return a required foreign key column."""
     return Column(name, SERIAL, ForeignKey(column), nullable=False, primary_key=is_key, autoincrement=False)
 
 
@@ -245,7 +244,7 @@ on_postgres(vocabulary, "with", {"fillfactor": 70})
 
 # The index has no foreign keys, because checking them would take longer than the rest of a commit. A rule without a
 # count and with less than 0.5 expected uses may have no rows. A negative word id is an anchor of the rule, see
-# `hierogram.storage.grammar.indexes`.
+# `hierogram.storage.grammar.word_index`.
 rule_words = _clustered("rule_words", *_key(word_id=SERIAL, rule_id=SERIAL))
 
 pair_words = _clustered("pair_words", *_key(block=Integer, word_id=SERIAL), *_required(pairs=BLOB))

@@ -23,7 +23,7 @@ class Relation:
 
 @cache
 def relations() -> tuple[Relation, ...]:
-    """Return the descriptions of all relations. Relations for users come first."""
+    """Return the descriptions of all tables and views in the order of `catalog.toml`."""
     content = tomllib.loads(files("hierogram.storage.schema").joinpath("catalog.toml").read_text(encoding="utf-8"))
     shared, described = content["rule_table"], []
     for name, texts in content.items():
@@ -158,16 +158,17 @@ SELECT reason, origin, CAST(sum(last_line - line + 1) AS BIGINT) AS lines
   FROM rejected_lines
  GROUP BY reason, origin""",
 }
-"""SELECT statements by view name. `{day}` is a placeholder for the day of a pair, see `DAY`."""
+"""SELECT statements by view name, in the order of creation. Replace `{day}` by an expression of `DAY`."""
 
 DAY = {
     "sqlite": "date(added_at)",
     "postgresql": "to_char(added_at AT TIME ZONE 'UTC', 'YYYY-MM-DD')",
 }
+"""SQL expressions, by dialect, of the day on which a pair was stored."""
 
 
 def comments() -> list[str]:
-    """Return the COMMENT ON statements of Postgres."""
+    """Return the statements that add the descriptions to tables, views and columns on Postgres."""
     statements = []
     for relation in relations():
         kind = "VIEW" if relation.name in VIEWS else "TABLE"

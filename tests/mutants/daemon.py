@@ -530,7 +530,7 @@ DAEMON_FAULTS = (
         "storage/worker_process.py",
         "if self._unstarved_time() - last_progress > self._silent_seconds:",
         "if self._unstarved_time() - last_progress > 0:",
-        ("tests/storage/test_child.py", "-k", "stalled_work"),
+        ("tests/storage/test_worker_process.py", "-k", "stalled_work"),
     ),
     # Workers.
     Fault(

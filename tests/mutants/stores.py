@@ -18,8 +18,8 @@ STORE_FAULTS = (
     Fault(
         "a delta is applied twice",
         "storage/grammar/changes.py",
-        "after[name] += change",
-        "after[name] += 2 * change",
+        "after[name] += getattr(changed.deltas, name)",
+        "after[name] += 2 * getattr(changed.deltas, name)",
         (_COMMITS, "-k", "sqlite and add_up"),
     ),
     Fault(
@@ -101,7 +101,7 @@ STORE_FAULTS = (
     ),
     Fault(
         "a deletion of an entry in an older run is dropped too early",
-        "storage/grammar/indexes.py",
+        "storage/grammar/key_index.py",
         "kept_newer[removed if is_oldest else removed[indices[is_same_rule]]] = False",
         "kept_newer[removed] = False",
         (_KEY_RUNS, "-k", "merging"),
@@ -166,14 +166,14 @@ STORE_FAULTS = (
     # Adding pairs.
     Fault(
         "the identity of a pair omits its target side",
-        "storage/pairs/ingest.py",
+        "storage/pairs/identities.py",
         "{len(source)}:{source}{len(target)}:{target}{len(alignment)}:",
         "{len(source)}:{source}{len(alignment)}:",
         (_IDENTITIES, "-k", "identities"),
     ),
     Fault(
         "identities are the same in all corpora",
-        "storage/pairs/ingest.py",
+        "storage/pairs/identities.py",
         'blake2b(f"{len(corpus)}:{corpus}".encode(), digest_size=IDENTITY_BYTES)',
         "blake2b(digest_size=IDENTITY_BYTES)",
         (_INGEST, "-k", "sqlite and two_corpora"),

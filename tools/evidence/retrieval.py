@@ -16,12 +16,12 @@ from hierogram.samplers.grammar.rules import Span, escape_terminal, nonterminal,
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.similar_pairs import (
     SimilarPair,
-    find_renderings,
+    find_rules_by_source,
     find_similar_pairs,
     find_source_sides,
     weigh_words,
 )
-from hierogram.storage.pairs.vocabulary import known_words
+from hierogram.storage.pairs.vocabulary import find_words
 from hierogram.storage.records.parts import index_words
 from hierogram.tools.evidence.matching import CoveringPair, MatchedSentence, Pattern, SideMatch, choose_pairs
 from hierogram.tools.evidence.options import EvidenceOptions
@@ -84,14 +84,14 @@ def evidence(
 def find_evidence(transaction: ReadTransaction, text: str, options: EvidenceOptions) -> Evidence:
     """Return the evidence for a sentence, see `evidence`, from the store that `transaction` reads."""
     words = _tokenize_sentence(transaction, text, options.tokenized)
-    found_words = known_words(transaction.connection, [*words, *(word.lower() for word in words)])[SOURCE]
+    found_words = find_words(transaction.connection, [*words, *(word.lower() for word in words)])[SOURCE]
     # Convert words to lowercase if only the lowercase form is known, such as the first word of a sentence.
     words = [word if word in found_words or word.lower() not in found_words else word.lower() for word in words]
     known_source_words = {word: found_words[word] for word in words if word in found_words}
     sentence = MatchedSentence(words)
     matched = _match_sides(sentence, find_source_sides(transaction, [known_source_words.get(word) for word in words]))
     chosen = _select_sides(sentence, matched, known_source_words)
-    rendered = find_renderings(transaction, [match.side for match in chosen], options.renderings)
+    rendered = find_rules_by_source(transaction, [match.side for match in chosen], options.renderings)
     rules = [
         MatchedRule(match.side, rule.other, rule.expected_uses, rule.probability, match.matches)
         for match in chosen

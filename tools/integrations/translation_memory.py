@@ -14,7 +14,7 @@ from hierogram.daemon.text.pipeline import make_pipeline
 from hierogram.samplers.grammar.kinds import SOURCE
 from hierogram.storage.browsing.details import list_pairs
 from hierogram.storage.browsing.similar_pairs import find_similar_pairs, weigh_words
-from hierogram.storage.pairs.vocabulary import known_words
+from hierogram.storage.pairs.vocabulary import find_words
 from hierogram.storage.records.pairs import PairRecord
 from hierogram.tools.xml_text import UNKNOWN_LANGUAGES, xml_attribute, xml_text
 
@@ -54,7 +54,7 @@ def nearest(store: GrammarStore, text: str, min_quality: float = 50.0, limit: in
     with store.reader.read() as transaction:
         pipeline = make_pipeline(transaction.settings()).for_running_text()
         words = pipeline.source.tokens(text).split(" ")[:_MAX_WORDS]
-        vocabulary = known_words(transaction.connection, words)[SOURCE]
+        vocabulary = find_words(transaction.connection, words)[SOURCE]
         pairs, entries = find_similar_pairs(
             transaction, {word: vocabulary[word] for word in words if word in vocabulary}, _CANDIDATES
         )

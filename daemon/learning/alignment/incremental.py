@@ -146,7 +146,7 @@ class IncrementalAligner:
     def train(self) -> int:
         """Count the links of uncounted input alignments. Returns their number. Raises `DamagedPairsError`."""
         number = 0
-        while rows := self._store.untrained_pairs(self._trained_up_to, _PAIRS_PER_COMMIT):
+        while rows := self._store.uncounted_alignments(self._trained_up_to, _PAIRS_PER_COMMIT):
             check_alignments(rows)
             texts = LinkedTexts.from_rows(rows)
             links = texts.parse_alignments([row.alignment for row in rows])
@@ -159,7 +159,7 @@ class IncrementalAligner:
 
     def needs_realignment(self) -> bool:
         """Check if more than `MIN_ARRIVED_SHARE` of the pairs were aligned only once, on arrival."""
-        stalest = self._store.stalest_links(1)
+        stalest = self._store.stalest_alignments(1)
         if not stalest or stalest[0].sweep != _SWEEP_ON_ARRIVAL:
             return False
         return self._store.count_pairs_at_sweep(_SWEEP_ON_ARRIVAL) > MIN_ARRIVED_SHARE * self._store.count_pairs()
@@ -168,7 +168,7 @@ class IncrementalAligner:
         self, limit: int = _PAIRS_PER_ROUND, report: Steps | None = None, max_batches: int = 1
     ) -> list[RealignReport]:
         """Re-align and commit the least often aligned pairs. A learner must apply `RealignReport.rebuilt`."""
-        pairs = self._store.stalest_links(limit)
+        pairs = self._store.stalest_alignments(limit)
         linked = self._store.count_pairs() - self._store.count_pairs([UNALIGNED])
         batches = _make_batches(pairs, linked, max_batches, realign=True)
         reports = []

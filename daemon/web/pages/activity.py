@@ -37,7 +37,7 @@ def add_activity_pages(app: FastAPI, page: PageContext) -> None:
             transaction, settings = snapshot.transaction, snapshot.settings
             status = progress.store_status(transaction, page.reader.url)
             sweeps = progress.last_sweeps(transaction, _MAX_SWEEPS)
-            latest = {name: transaction.records(sql, most=_MAX_ROWS) for name, sql in progress.LATEST.items()}
+            latest = {name: transaction.records(sql, limit=_MAX_ROWS) for name, sql in progress.LATEST.items()}
             # Sweeps of stage 1 sample at other temperatures, so their log-likelihoods are not comparable.
             annealed = settings.grammar == TREES or (settings.grammar == SYNCHRONOUS and settings.schedule != PAPER)
             daemon = asdict(page.service.status().with_states(status.unsettled)) if page.service else None

@@ -43,7 +43,7 @@ def test_an_aligned_pair_waits_to_be_sampled(store: Store) -> None:
     assert store.status().pairs == {"unaligned": 1, "waiting": 1, "sampling": 0, "settled": 0}
     (links,) = store.links_by_id([1, 2])
     assert (links.id, links.forward, links.backward, links.sweep) == (1, b"\0\0", b"\0\0\xff\xff", 1)
-    assert store.stalest_links(5) == [PairSize(1, 2, 1)]
+    assert store.stalest_alignments(5) == [PairSize(1, 2, 1)]
     assert store.unaligned_pairs(5) == [PairSize(2, 1, 0)]
     assert integrity(store) == []
 
@@ -57,20 +57,20 @@ def test_aligner_counts_add_up_and_are_deleted_at_zero(store: Store, monkeypatch
         [FertilityCounts("source", "a", 2, 0, 2, 0, 0, 0, 0, 0, 0)],
         [("backward", -1, 2), ("forward", 1, 4)],
     )
-    some = store.aligner_counts((["a", "unknown", ""], ["z", ""]))
-    assert (some.lexicon, some.words) == ([], [FertilityCounts("source", "a", 2, 0, 2, 0, 0, 0, 0, 0, 0)])
+    counts = store.aligner_counts((["a", "unknown", ""], ["z", ""]))
+    assert (counts.lexicon, counts.words) == ([], [FertilityCounts("source", "a", 2, 0, 2, 0, 0, 0, 0, 0, 0)])
     assert sorted(store.aligner_counts((["b", ""], ["b", ""])).lexicon) == [("", "b", 0, 2), ("b", "", 0, 2)]
     for few in (0, 100):
         monkeypatch.setattr("hierogram.storage.aligner.aligner._MAX_LOOKUPS", few)
-        lots = store.aligner_counts((["b"], ["z", ""]), (["a", "b"], ["x"]))
-        assert sorted(lots.lexicon) == [("a", "x", 2, 2), ("b", "", 0, 2)]
-        assert [row.word for row in lots.words] == ["a"]
+        counts = store.aligner_counts((["b"], ["z", ""]), (["a", "b"], ["x"]))
+        assert sorted(counts.lexicon) == [("a", "x", 2, 2), ("b", "", 0, 2)]
+        assert [row.word for row in counts.words] == ["a"]
     for pair_id in (1, 2):
-        gone = change(pair_id, weight=-1)
-        gone.alignments, gone.links, gone.withdrawn = [], [], [pair_id]
-        align(store, gone)
+        withdrawal = change(pair_id, weight=-1)
+        withdrawal.alignments, withdrawal.links, withdrawal.withdrawn = [], [], [pair_id]
+        align(store, withdrawal)
     assert aligner_counts(store) == AlignerCounts([], [], [])
-    assert store.stalest_links(5) == []
+    assert store.stalest_alignments(5) == []
 
 
 def test_a_change_that_would_make_a_count_negative_is_refused(store: Store) -> None:
@@ -91,7 +91,7 @@ def test_removed_or_already_aligned_pairs_are_refused(store: Store) -> None:
     with pytest.raises(StoreError, match="by another process"):
         align(store, change(sweep=3, since=2))
     align(store, change(sweep=2, since=1))
-    assert store.stalest_links(1)[0].sweep == 2
+    assert store.stalest_alignments(1)[0].sweep == 2
     missing = change(7)
     missing.alignments = []
     with pytest.raises(StoreError, match="was withdrawn"):
@@ -111,36 +111,36 @@ def test_alignments_and_derivations_change_in_one_transaction(store: Store) -> N
     align(store, again, [update(1, b"two")], [delta("a b", "x", -1), delta("b", "x", 1)])
     row = store.pairs()[0]
     assert (row.alignment, row.current, row.state, row.link_probabilities) == ("1-0", b"two", "sampling", "0.75")
-    assert store.stalest_links(5) == []
+    assert store.stalest_alignments(5) == []
 
 
 def test_given_alignments_train_once_and_are_never_realigned(store: Store) -> None:
     ingest(store, [pair("a b", "x"), raw("c", "y"), pair("d", "z")])
-    assert [row.id for row in store.untrained_pairs(0, 5)] == [1, 3]
+    assert [row.id for row in store.uncounted_alignments(0, 5)] == [1, 3]
     align(store, AlignerChange(links=[PairLinks(1, b"\0\0", b"\0\0\0\0", 0, None)]))
-    assert [row.id for row in store.untrained_pairs(0, 5)] == [3]
-    assert store.untrained_pairs(3, 5) == []
-    assert store.stalest_links(5) == []
+    assert [row.id for row in store.uncounted_alignments(0, 5)] == [3]
+    assert store.uncounted_alignments(3, 5) == []
+    assert store.stalest_alignments(5) == []
     assert store.pairs()[0].aligned_by == "given"
 
 
 def test_lookups_of_the_aligner_use_indexes(store: Store) -> None:
     ingest(store, [raw(f"s{n}", f"t{n}", n + 1) for n in range(3_000)])
-    whole = AlignerChange()
+    all_pairs = AlignerChange()
     for n in range(3_000):
-        whole.alignments.append(PairAlignment(n + 1, "0-0"))
-        whole.links.append(PairLinks(n + 1, b"\0\0", b"\0\0", 1 + n % 7, None))
-        whole.lexicon.append((f"s{n}", f"t{n}", 1, 1))
-        whole.words.append(FertilityCounts("source", f"s{n}", 1, 0, 1, 0, 0, 0, 0, 0, 0))
-    align(store, whole)
+        all_pairs.alignments.append(PairAlignment(n + 1, "0-0"))
+        all_pairs.links.append(PairLinks(n + 1, b"\0\0", b"\0\0", 1 + n % 7, None))
+        all_pairs.lexicon.append((f"s{n}", f"t{n}", 1, 1))
+        all_pairs.words.append(FertilityCounts("source", f"s{n}", 1, 0, 1, 0, 0, 0, 0, 0, 0))
+    align(store, all_pairs)
     with plans() as seen:
         assert len(store.aligner_counts((["s17", "s18"], ["t17"])).lexicon) == 1
         # These words form more pairs than are looked up one by one.
         many = [[f"{side}{n}" for n in range(17, 100)] for side in "st"]
         assert len(store.aligner_counts(many).lexicon) == 83
-        assert len(store.stalest_links(3)) == 3
+        assert len(store.stalest_alignments(3)) == 3
         assert store.unaligned_pairs(3) == []
-        assert store.untrained_pairs(2_990, 5) == []
+        assert store.uncounted_alignments(2_990, 5) == []
     for entry in seen:
         for table in ("aligner_lexicon", "aligner_words", "pair_links", "sentence_pairs"):
             assert_no_scan(entry["plan"], table)

@@ -123,7 +123,7 @@ QUESTIONS: dict[str, Callable[[ReadTransaction], object]] = {
     "pairs of a word": lambda transaction: words.pairs_containing(transaction, "source", "s17", 5),
     "pairs of a word of the target": lambda transaction: words.pairs_containing(transaction, "target", "t17", 5),
     "sweeps": lambda transaction: [progress.last_sweeps(transaction, 20)],
-    "latest rows": lambda transaction: [transaction.records(sql, most=5) for sql in progress.LATEST.values()],
+    "latest rows": lambda transaction: [transaction.records(sql, limit=5) for sql in progress.LATEST.values()],
     "recent failures": progress.recent_failures,
 }
 

@@ -6,6 +6,7 @@ import pytest
 from tests.storage.building import commit, delta, query
 
 from hierogram.storage.browsing.reader import Reader, inline_parameters, literal
+from hierogram.storage.database.connection import is_read_only
 from hierogram.storage.exceptions import SlowQueryError, StoreMissingError, StoreUnavailableError
 from hierogram.storage.store import Store
 
@@ -23,6 +24,12 @@ def test_readers_cannot_write(reader: Reader, store_url: str, statement: str) ->
     with reader, pytest.raises(StoreUnavailableError), reader.read() as transaction:
         transaction.rows(statement)
     assert query(store_url, "SELECT count(*) FROM rules") == [(2,)]
+
+
+@pytest.mark.database("sqlite")
+def test_the_engine_of_a_reader_is_reported_as_read_only(reader: Reader) -> None:
+    with reader:
+        assert is_read_only(reader.engine)
 
 
 def test_a_slow_statement_is_canceled(reader: Reader) -> None:

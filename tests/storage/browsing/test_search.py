@@ -24,7 +24,7 @@ from hierogram.storage.browsing.search import (
     read_phrase,
     search,
 )
-from hierogram.storage.pairs.vocabulary import MAX_FOLDED_LENGTH, MAX_READINGS, fold, readings, similar_words
+from hierogram.storage.pairs.vocabulary import MAX_FOLDED_LENGTH, MAX_READINGS, SideWord, fold, readings, similar_words
 from hierogram.storage.records.grammar import RuleRow
 from hierogram.storage.store import Store, open_store
 
@@ -290,10 +290,13 @@ def test_normal_forms_of_a_word_have_the_same_folded_form(token: str) -> None:
         assert all(fold(unicodedata.normalize(name, token)) == form for name in ("NFC", "NFD"))
 
 
-@given(st.dictionaries(st.text(max_size=3), st.lists(st.text(max_size=3), max_size=20, unique=True), max_size=25))
-def test_alternative_spellings_are_few_and_differ_from_the_words(choices: dict[str, list[str]]) -> None:
+SIDE_WORDS = st.tuples(st.sampled_from(["", "source", "target"]), st.text(max_size=3))
+
+
+@given(st.dictionaries(SIDE_WORDS, st.lists(st.text(max_size=3), max_size=20, unique=True), max_size=25))
+def test_alternative_spellings_are_few_and_differ_from_the_words(choices: dict[SideWord, list[str]]) -> None:
     made = readings(choices)
     assert len(made) <= MAX_READINGS
     assert all(reading.keys() == choices.keys() for reading in made)
     assert all(reading[word] in choices[word] for reading in made for word in reading)
-    assert all(any(a != b for a, b in reading.items()) for reading in made)
+    assert all(any(word != spelling for (_, word), spelling in reading.items()) for reading in made)

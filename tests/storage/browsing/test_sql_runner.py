@@ -259,7 +259,7 @@ def test_the_child_process_has_a_memory_limit_and_no_secrets_in_its_environment(
 ) -> None:
     runner.close()
     monkeypatch.setenv("HIEROGRAM_HTTP__TOKEN", "what-nobody-may-see")
-    child = runner._child()
+    child = runner._make_child()
     child.start()
     try:
         limits = Path(f"/proc/{child.pid}/limits")

@@ -14,7 +14,7 @@ def row_batches(random: np.random.Generator) -> list[tuple[np.ndarray, np.ndarra
 
     A batch of several rows contains the first and the last slice.
     """
-    made = []
+    batches = []
     for size in (0, 500, 1, 2_000):
         slices = np.sort(random.integers(0, SLICES, size))
         if size > 1:
@@ -22,8 +22,8 @@ def row_batches(random: np.random.Generator) -> list[tuple[np.ndarray, np.ndarra
         rows = np.zeros(size, KIND)
         rows["number"], rows["flag"] = random.integers(-9, 9, size), random.random(size) < 0.5
         texts = [[random.bytes(int(random.integers(0, 5))) for _ in range(size)] for _ in range(2)]
-        made.append((slices, rows, *texts))
-    return made
+        batches.append((slices, rows, *texts))
+    return batches
 
 
 @pytest.mark.parametrize("most", [1, 30, 10_000])
@@ -37,16 +37,18 @@ def test_every_spilled_row_is_read_in_exactly_one_part(most: int) -> None:
         assert [first for first, _ in bounds] == [0, *(last for _, last in bounds[:-1])]
         assert bounds[-1][1] == SLICES
         for first, last in bounds:
-            held = spill.sizes[first:last] + other.sizes[first:last]
-            assert held.sum() <= most or np.count_nonzero(held) == 1
+            sizes = spill.sizes[first:last] + other.sizes[first:last]
+            assert sizes.sum() <= most or np.count_nonzero(sizes) == 1
             rows, texts = spill.read(first, last)
             chosen = [(slices >= first) & (slices < last) for slices, *_ in added]
-            expected = [lot[1][some] for lot, some in zip(added, chosen, strict=True)]
+            expected = [batch[1][is_chosen] for batch, is_chosen in zip(added, chosen, strict=True)]
             assert np.array_equal(rows, np.concatenate(expected))
             for k, column in enumerate(texts, 2):
-                right = [
-                    lot[k][place] for lot, some in zip(added, chosen, strict=True) for place in np.flatnonzero(some)
+                expected_texts = [
+                    batch[k][row]
+                    for batch, is_chosen in zip(added, chosen, strict=True)
+                    for row in np.flatnonzero(is_chosen)
                 ]
-                assert split_blobs(column) == right
+                assert split_blobs(column) == expected_texts
             again, _ = other.read(first, last)
             assert len(again) == len(rows)

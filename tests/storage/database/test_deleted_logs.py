@@ -15,8 +15,8 @@ import pytest
 from tests.conftest import make_new
 from tests.storage.building import ingest, integrity, pair, query
 
-from hierogram.storage.database import connection as database
-from hierogram.storage.database.connection import Checkpoints
+from hierogram.storage.database import sqlite_files
+from hierogram.storage.database.sqlite_files import Checkpointer
 from hierogram.storage.exceptions import StoreUnavailableError
 from hierogram.storage.store import open_store
 
@@ -27,7 +27,7 @@ NEVER = 1_000.0
 
 def commit_on_request(path: str, soon: float, requests: Connection) -> None:
     """Commit to a store or read it on request, and send the results. Runs in a separate process."""
-    database._SOON_SECONDS = soon
+    sqlite_files._SOON_SECONDS = soon
     store = open_store(path)
     number = 0
     while True:
@@ -155,38 +155,38 @@ def test_a_deleted_log_is_not_copied_over_writes_of_another_program(tmp_path: Pa
 
 
 def test_small_commits_are_copied_soon_without_another_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "_SOON_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite_files, "_SOON_SECONDS", 0.05)
     copies: list[float] = []
-    monkeypatch.setattr(Checkpoints, "_copy", lambda _: copies.append(time.monotonic()))
+    monkeypatch.setattr(Checkpointer, "_copy", lambda _: copies.append(time.monotonic()))
     with closing(sqlite3.connect(tmp_path / "x.db", isolation_level=None)) as connection:
         connection.execute("CREATE TABLE t (a)")
-        kept = Checkpoints(str(tmp_path / "x.db"))
+        checkpointer = Checkpointer(str(tmp_path / "x.db"), lambda: None)
         for expected in (1, 2):
             # The three commits share one copy.
             for _ in range(3):
                 connection.execute("INSERT INTO t VALUES (0)")
-                kept.committed(connection, synced=True)
+                checkpointer.record_commit(connection, synced=True)
             assert len(copies) == expected - 1
             end = time.monotonic() + 10
             while len(copies) < expected:
                 assert time.monotonic() < end
                 time.sleep(0.01)
         connection.execute("INSERT INTO t VALUES (0)")
-        kept.committed(connection, synced=True)
-        kept.close()
+        checkpointer.record_commit(connection, synced=True)
+        checkpointer.close()
         time.sleep(0.2)
         assert len(copies) == 2
 
 
 def test_a_large_log_is_copied_later_than_a_small_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(Checkpoints, "_start_timer", lambda _, seconds: waits.append(seconds))
+    monkeypatch.setattr(Checkpointer, "_start_timer", lambda _, seconds: waits.append(seconds))
     path = tmp_path / "x.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("CREATE TABLE t (a)")
         for size in (1 << 20, 5 << 20):
             path.with_name("x.db-wal").write_bytes(bytes(size))
-            kept = Checkpoints(str(path))
-            kept.committed(connection, synced=True)
-            kept.close()
+            checkpointer = Checkpointer(str(path), lambda: None)
+            checkpointer.record_commit(connection, synced=True)
+            checkpointer.close()
     assert waits == [1.0, 30.0]

@@ -28,9 +28,9 @@ def test_a_second_writer_learns_who_holds_the_store(store: Store, store_url: str
         with pytest.raises(StoreHeldError, match="hierogram serve"):
             commit(other, [], [delta("a", "x", 1)])
         ingest(other, [pair("a", "b")])
-        held = other.lease()
-        assert held is not None
-        assert held.command == "hierogram serve"
+        lease = other.lease()
+        assert lease is not None
+        assert lease.command == "hierogram serve"
         commit(store, [update(1)], [delta("a", "x", 1)])
         store.release_lease()
         assert other.lease() is None

@@ -53,8 +53,10 @@ def test_migrations_set_details_that_the_table_definitions_omit(store: Store, st
         statistics = query(store_url, "SELECT idx, stat FROM sqlite_stat1 WHERE tbl = 'rules' ORDER BY idx")
         assert statistics == [("rules_by_source", "1048576 131072 4"), ("rules_by_target", "1048576 131072 4")]
     else:
-        kept = "SELECT attstorage FROM pg_attribute WHERE attrelid = 'rule_key_runs'::regclass AND attname = 'content'"
-        assert query(store_url, kept) == [("e",)]
+        column_storage = (
+            "SELECT attstorage FROM pg_attribute WHERE attrelid = 'rule_key_runs'::regclass AND attname = 'content'"
+        )
+        assert query(store_url, column_storage) == [("e",)]
 
 
 def test_the_code_lists_every_revision_in_order() -> None:

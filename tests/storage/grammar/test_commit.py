@@ -22,7 +22,7 @@ from tests.storage.building import (
 from tests.storage.rows import rule_rows
 
 from hierogram.storage.exceptions import RuleKeyCollisionError, StoreError
-from hierogram.storage.grammar import indexes
+from hierogram.storage.grammar import word_index
 from hierogram.storage.records.aligner import AlignerChange
 from hierogram.storage.records.grammar import SweepRecord
 from hierogram.storage.store import Store
@@ -165,7 +165,7 @@ def test_changes_that_cancel_out_leave_no_rule(store: Store) -> None:
 
 
 def test_a_commit_finds_its_own_new_words(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexes, "_RULES_PER_BATCH", 2)
+    monkeypatch.setattr(word_index, "_RULES_PER_BATCH", 2)
     commit(store, [], [delta("a b", "x", 1), delta("b c", "y", 1), delta("c a", "x y", 1), delta("d a", "z", 1)])
     words = query(store_url, "SELECT side, token FROM vocabulary ORDER BY id")
     assert sorted(words) == [("source", token) for token in "abcd"] + [("target", token) for token in "xyz"]

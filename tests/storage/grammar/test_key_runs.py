@@ -12,8 +12,8 @@ from tests.storage.rows import rule_rows
 
 from hierogram.storage.checks import integrity as checks
 from hierogram.storage.grammar import changes as grammar
-from hierogram.storage.grammar import indexes
-from hierogram.storage.grammar.indexes import (
+from hierogram.storage.grammar import key_index
+from hierogram.storage.grammar.key_index import (
     decode_run,
     encode_run,
     find_matches,
@@ -36,23 +36,23 @@ def as_set(run: KeyRun) -> set[tuple[int, int]]:
 
 
 @given(st.lists(FINGERPRINTS), st.lists(FINGERPRINTS))
-def test_every_entry_with_a_fingerprint_is_found(entries: list[int], wanted: list[int]) -> None:
+def test_every_entry_with_a_fingerprint_is_found(entries: list[int], fingerprints: list[int]) -> None:
     run = as_run([(fingerprint, n + 1) for n, fingerprint in enumerate(entries)])
-    numbers, places = find_matches(run, np.array(wanted, np.uint32))
-    found = sorted(zip(numbers.tolist(), run.rule_ids[places].tolist(), strict=True))
-    assert found == sorted((n, k + 1) for n, a in enumerate(wanted) for k, b in enumerate(entries) if a == b)
+    indices, rows = find_matches(run, np.array(fingerprints, np.uint32))
+    found = sorted(zip(indices.tolist(), run.rule_ids[rows].tolist(), strict=True))
+    assert found == sorted((n, k + 1) for n, a in enumerate(fingerprints) for k, b in enumerate(entries) if a == b)
 
 
 @given(st.data(), st.lists(FINGERPRINTS), st.lists(FINGERPRINTS), st.booleans())
 def test_merging_cancels_deleted_entries(data: st.DataObject, old: list[int], new: list[int], oldest: bool) -> None:
     before = [(fingerprint, n + 1) for n, fingerprint in enumerate(old)]
     earlier = [(fingerprint, 100 + n) for n, fingerprint in enumerate(data.draw(st.lists(FINGERPRINTS)))]
-    gone = data.draw(st.lists(st.sampled_from([*before, *earlier]), unique=True)) if before or earlier else []
+    deleted = data.draw(st.lists(st.sampled_from([*before, *earlier]), unique=True)) if before or earlier else []
     added = [(fingerprint, 200 + n) for n, fingerprint in enumerate(new)]
-    run = merge_runs(as_run(before), as_run([*added, *((f, -i) for f, i in gone)]), is_oldest=oldest)
+    run = merge_runs(as_run(before), as_run([*added, *((f, -i) for f, i in deleted)]), is_oldest=oldest)
     assert np.all(np.diff(run.fingerprints.astype(np.int64)) >= 0)
-    elsewhere = set() if oldest else {(f, -i) for f, i in gone if (f, i) in earlier}
-    assert as_set(run) == {*before, *added} - set(gone) | elsewhere
+    unmatched = set() if oldest else {(f, -i) for f, i in deleted if (f, i) in earlier}
+    assert as_set(run) == {*before, *added} - set(deleted) | unmatched
     assert len(run.rule_ids) == len(as_set(run))
     again = decode_run(encode_run(run))
     assert again.fingerprints.tolist() == run.fingerprints.tolist()
@@ -90,9 +90,9 @@ ONE_DATABASE = pytest.mark.database("sqlite")
 def test_rules_are_found_by_key_after_any_commits(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch, largest: int, crowded: bool
 ) -> None:
-    monkeypatch.setattr(indexes, "_MAX_RUN", largest)
+    monkeypatch.setattr(key_index, "_MAX_RUN", largest)
     if crowded:
-        for module in (indexes, checks):
+        for module in (key_index, checks):
             monkeypatch.setattr(module, "key_fingerprints", three_bits)
     random = Random(5)
     counts: dict[tuple[str, str], int] = {}
@@ -136,7 +136,7 @@ def test_rolled_back_keys_are_not_cached(store: Store, monkeypatch: pytest.Monke
 
 def test_new_keys_are_split_into_several_runs(store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(store, [], [delta(f"s{n}", "t", 1) for n in range(60)])
-    monkeypatch.setattr(indexes, "_MAX_RUN", 25)
+    monkeypatch.setattr(key_index, "_MAX_RUN", 25)
     with store.snapshot() as snapshot:
         keys = [(row.id, *make_key(row.target, row.source)) for row in rule_rows(snapshot)]
     store.rekey(3, keys)

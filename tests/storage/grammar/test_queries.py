@@ -4,7 +4,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from tests.storage.building import NONTERMINAL, commit, delta, export_rows, query
+from tests.storage.building import NONTERMINAL, commit, delta, export_rows, ingest, pair, query
 
 from hierogram.storage.records.grammar import RuleRow, SweepRecord
 from hierogram.storage.store import Store
@@ -51,6 +51,13 @@ def totals(counts: dict[tuple[str, str], int], side: int) -> Counter[str]:
     return total
 
 
+def test_respelled_rules_differ_from_the_query(store: Store) -> None:
+    ingest(store, [pair("Été", "x"), pair("été", "x"), pair("ete", "x")])
+    commit(store, [], [delta(source, "x", 1, 1) for source in ("Été", "été", "ete")])
+    assert sides(store.find_rules("été", respelled=True)) == [("ete", "x"), ("Été", "x")]
+    assert sides(store.find_rules(words=["ete"], respelled=True)) == [("Été", "x"), ("été", "x")]
+
+
 def test_rules_are_found_by_exact_side(store: Store, rules: dict[tuple[str, str], int]) -> None:
     for source in SOURCES:
         expected = {rule: count for rule, count in rules.items() if rule[0] == source}
@@ -71,9 +78,9 @@ def test_probabilities_are_relative_frequencies(store: Store, rules: dict[tuple[
 
 
 def test_rules_are_found_by_words(store: Store, rules: dict[tuple[str, str], int]) -> None:
-    for wanted in (["la"], ["maison", "la"], ["house", "maison"], ["de", "the"], ["Émile"]):
-        on_either = {rule: n for rule, n in rules.items() if words(rule[0]) | words(rule[1]) >= set(wanted)}
-        assert sides(store.find_rules(words=wanted, limit=1000)) == best_first(on_either)
+    for query_words in (["la"], ["maison", "la"], ["house", "maison"], ["de", "the"], ["Émile"]):
+        on_either = {rule: n for rule, n in rules.items() if words(rule[0]) | words(rule[1]) >= set(query_words)}
+        assert sides(store.find_rules(words=query_words, limit=1000)) == best_first(on_either)
         assert on_either
     assert store.find_rules(words=["la", "unheard-of"]) == []
 

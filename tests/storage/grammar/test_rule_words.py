@@ -8,7 +8,7 @@ from hypothesis import given, strategies
 
 from hierogram.samplers.grammar.kinds import GRAMMAR_KINDS, SOURCE, TARGET
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
-from hierogram.storage.grammar.indexes import RuleWords, distinct, hash_anchors, sentence_anchors
+from hierogram.storage.grammar.word_index import RuleWords, distinct, hash_anchors, sentence_anchors
 
 # Ids as large as these occur in stores of large corpora.
 FIRST_WORD = 5_000_000
@@ -20,16 +20,15 @@ def test_word_and_rule_numbers_of_large_stores_do_not_overlap() -> None:
     ids: dict[tuple[str, str], int] = {}
 
     def look_up(side: str, tokens: Iterable[str]) -> dict[str, int]:
-        wanted = list(tokens)
-        lookups.append((side, wanted))
-        return {token: ids.setdefault((side, token), FIRST_WORD + len(ids)) for token in wanted}
+        lookups.append((side, list(tokens)))
+        return {token: ids.setdefault((side, token), FIRST_WORD + len(ids)) for token in lookups[-1][1]}
 
     grammar_kind = GRAMMAR_KINDS[SYNCHRONOUS]
     rules = [("la [X,1] la", "the [X,1]"), ("maison", "house"), ("la maison", "the the house")]
     rule_ids = FIRST_RULE + np.arange(3, dtype=np.int64)
     words = RuleWords(grammar_kind, look_up, int(rule_ids.max()))
     sides = {SOURCE: [source for source, _ in rules], TARGET: [target for _, target in rules]}
-    found = words.find(sides, rule_ids)
+    found = words.make_entries(sides, rule_ids)
     la, maison = ids[SOURCE, "la"], ids[SOURCE, "maison"]
     # The words of the first anchor have a gap between them (distance 0), the words of the second anchor are adjacent.
     keys = hash_anchors(np.array([la, la]), np.array([la, maison]), np.array([0, 1])).tolist()
@@ -46,9 +45,9 @@ def test_word_and_rule_numbers_of_large_stores_do_not_overlap() -> None:
     )
     assert list(zip(words.word_ids(found).tolist(), words.rule_ids(found).tolist(), strict=True)) == expected
     assert sorted(lookups) == [(SOURCE, ["la", "maison"]), (TARGET, ["the", "house"])]
-    assert words.find(sides, rule_ids).tolist() == found.tolist()
+    assert words.make_entries(sides, rule_ids).tolist() == found.tolist()
     assert len(lookups) == 2
-    assert words.find({SOURCE: [], TARGET: []}, rule_ids[:0]).tolist() == []
+    assert words.make_entries({SOURCE: [], TARGET: []}, rule_ids[:0]).tolist() == []
 
 
 def test_distinct_numbers_are_sorted() -> None:
@@ -66,7 +65,7 @@ def _anchors_of_side(side: list[str]) -> list[int]:
         GRAMMAR_KINDS[SYNCHRONOUS], lambda _, tokens: {token: 1 + WORDS.index(token) for token in tokens}, 7
     )
     # The target side has no word, so all anchors are from the source side.
-    found = words.find({SOURCE: [" ".join(side)], TARGET: ["[X,1]"]}, np.array([7], np.int64))
+    found = words.make_entries({SOURCE: [" ".join(side)], TARGET: ["[X,1]"]}, np.array([7], np.int64))
     return [word for word in words.word_ids(found).tolist() if word < 0]
 
 
@@ -114,5 +113,5 @@ def test_an_anchor_does_not_depend_on_other_rules_in_the_batch() -> None:
         GRAMMAR_KINDS[SYNCHRONOUS], lambda _, tokens: {token: 1 + WORDS.index(token) for token in tokens}, 2
     )
     sides = {SOURCE: ["a a a", "b"], TARGET: ["[X,1]", "[X,1]"]}
-    found = words.find(sides, np.array([1, 2], np.int64))
+    found = words.make_entries(sides, np.array([1, 2], np.int64))
     assert set(words.word_ids(found[words.rule_ids(found) == 1]).tolist()) == {1, *_anchors_of_side(["a", "a", "a"])}

@@ -2,7 +2,7 @@
 
 from tests.storage.building import NewPair, list_rows, make_pairs, pair
 
-from hierogram.storage.pairs.ingest import pair_identities
+from hierogram.storage.pairs.identities import pair_identities
 from hierogram.storage.records.pairs import join_pairs
 
 ROWS = [

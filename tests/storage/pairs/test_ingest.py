@@ -137,8 +137,8 @@ def test_consecutive_lines_rejected_for_one_reason_share_a_row(store: Store, sto
     more = RejectedLine(8, "empty-line", "line 7", b"", lines=3, earlier=1)
     assert store.add_pairs(batch, make_pairs([]), [more])[0].rejected == 3
     store.finish_ingest(batch)
-    kept = [(batch, 3, 5, "line 3"), (batch, 6, 6, "2 fields"), (batch, 7, 10, "line 7")]
-    assert read_runs(store_url) == kept
+    runs = [(batch, 3, 5, "line 3"), (batch, 6, 6, "2 fields"), (batch, 7, 10, "line 7")]
+    assert read_runs(store_url) == runs
     assert store.status().rejected_lines == 8
     assert query(store_url, "SELECT reason, lines FROM rejections ORDER BY reason") == [
         ("empty-line", 7),
@@ -147,11 +147,11 @@ def test_consecutive_lines_rejected_for_one_reason_share_a_row(store: Store, sto
     again = store.begin_ingest("c", "file.txt", "bars")
     store.add_pairs(again, make_pairs([]), first)
     store.add_pairs(again, make_pairs([]), [more])
-    assert read_runs(store_url) == kept
+    assert read_runs(store_url) == runs
     # The file has grown by two lines that are rejected for the same reason, in two chunks.
     for line in (11, 12):
         store.add_pairs(again, make_pairs([]), [more._replace(line=line, lines=1, earlier=line - 7)])
-    assert read_runs(store_url) == [*kept, (again, 11, 12, "line 7")]
+    assert read_runs(store_url) == [*runs, (again, 11, 12, "line 7")]
     assert store.status().rejected_lines == 10
     assert integrity(store) == []
 

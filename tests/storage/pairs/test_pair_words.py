@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from tests.storage.building import ingest, integrity, pair, query, withdraw
 
-from hierogram.storage.pairs.vocabulary import POSITION_BITS, decode_pairs, make_postings
+from hierogram.storage.pairs.pair_index import POSITION_BITS, decode_pairs, make_postings
 from hierogram.storage.store import Store
 
 WORDS = "abcdefg"
@@ -16,18 +16,18 @@ WORDS = "abcdefg"
 def stored_postings(url: str) -> dict[str, list[int]]:
     """Return the ids of the indexed pairs of each source word."""
     tokens = dict(query(url, "SELECT id, token FROM vocabulary WHERE side = 'source'"))
-    held: dict[str, list[int]] = defaultdict(list)
+    postings: dict[str, list[int]] = defaultdict(list)
     for block, word, content in query(url, "SELECT block, word_id, pairs FROM pair_words ORDER BY block"):
-        held[tokens[word]] += decode_pairs(block, bytes(content)).tolist()
-    return dict(held)
+        postings[tokens[word]] += decode_pairs(block, bytes(content)).tolist()
+    return dict(postings)
 
 
 def expected_postings(store: Store) -> dict[str, list[int]]:
-    held: dict[str, list[int]] = defaultdict(list)
+    postings: dict[str, list[int]] = defaultdict(list)
     for row in store.pairs():
         for word in set(row.source.split(" ")):
-            held[word].append(row.id)
-    return dict(held)
+            postings[word].append(row.id)
+    return dict(postings)
 
 
 @given(some.lists(some.lists(some.sampled_from(WORDS), min_size=1, max_size=6), max_size=8), some.integers(1, 1 << 40))
@@ -54,10 +54,10 @@ def test_the_index_of_pairs_grows_by_pairs_and_blocks_and_shrinks(store: Store, 
     blocks = query(store_url, "SELECT DISTINCT block FROM pair_words ORDER BY block")
     assert [row[0] for row in blocks] == [0, 1]
     withdraw(store, store.pairs_by_id([2, 3, many, many + 1]))
-    held = stored_postings(store_url)
-    assert held == expected_postings(store)
-    assert "c" not in held
-    assert "d" not in held
+    postings = stored_postings(store_url)
+    assert postings == expected_postings(store)
+    assert "c" not in postings
+    assert "d" not in postings
     assert integrity(store) == []
 
 

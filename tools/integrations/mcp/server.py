@@ -22,7 +22,7 @@ from hierogram.samplers.grammar.kinds import SOURCE, TARGET
 from hierogram.storage.browsing.reader import ReadTransaction
 from hierogram.storage.browsing.words import pairs_containing
 from hierogram.storage.exceptions import StoreError, install_extra
-from hierogram.storage.pairs.vocabulary import known_words
+from hierogram.storage.pairs.vocabulary import find_words
 from hierogram.tools.evidence.options import MAX_CHARACTERS, candidate_limits
 from hierogram.tools.evidence.sanitizing import clean_text
 from hierogram.tools.translation.store_translator import PlainTranslation, StoreTranslator, check_translation_size
@@ -181,7 +181,7 @@ def _find_phrase(
 ) -> list[tuple[int, str, str]]:
     """Return the id, source and target of the newest pairs with the words in sequence on a side."""
     view = WordView(transaction.settings().word_parts)
-    vocabulary = known_words(transaction.connection, words)[side]
+    vocabulary = find_words(transaction.connection, words)[side]
     if len(vocabulary) < len(set(words)) and not view.word_parts:
         return []
     # A subword store has no word counts, so assume that the longest word is the rarest.

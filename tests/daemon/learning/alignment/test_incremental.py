@@ -67,9 +67,9 @@ def test_a_few_new_pairs_are_aligned_with_the_counts_of_given_alignments(store: 
     assert verify(store).problems == []
     put(store, 260, 262, given=True)
     put(store, 262, 263)
-    assert len(store.untrained_pairs(0, 9)) == 2
+    assert len(store.uncounted_alignments(0, 9)) == 2
     assert align_pending(store).trained == 2
-    assert store.untrained_pairs(0, 9) == []
+    assert store.uncounted_alignments(0, 9) == []
 
 
 def test_incremental_links_do_not_depend_on_threads(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from tests.storage.plans import assert_no_scan, plans
 
 from hierogram.samplers.grammar.kinds import SOURCE
 from hierogram.storage.browsing.reader import Reader, ReadTransaction
-from hierogram.storage.browsing.similar_pairs import find_renderings, find_similar_pairs, find_source_sides
-from hierogram.storage.pairs.vocabulary import known_words
+from hierogram.storage.browsing.similar_pairs import find_rules_by_source, find_similar_pairs, find_source_sides
+from hierogram.storage.pairs.vocabulary import find_words
 from hierogram.storage.store import Store, open_store
 
 GROWING = ("rules", "rule_words", "sentence_pairs", "vocabulary", "pair_words", "r", "w", "p")
@@ -34,10 +34,10 @@ def make(url: str) -> None:
 
 def test_similarity_searches_scan_no_table(transaction: ReadTransaction) -> None:
     with plans() as seen:
-        known = known_words(transaction.connection, ["s17", "common", "never"])[SOURCE]
+        known = find_words(transaction.connection, ["s17", "common", "never"])[SOURCE]
         words = [known.get(word) for word in ("s17", "common", "never")]
         assert set(find_source_sides(transaction, words)) == {"s17 common"}
-        assert find_renderings(transaction, ["s17 common", "s18 common"], 3)
+        assert find_rules_by_source(transaction, ["s17 common", "s18 common"], 3)
         assert "s17 common" in [found.source for found in find_similar_pairs(transaction, known, 20)[0]]
     assert len(seen) >= 6
     for entry in seen:
@@ -61,7 +61,7 @@ def test_every_matching_side_of_several_words_is_found(store: Store, store_url: 
     with Reader(store_url) as reader, reader.read() as transaction:
         for _ in range(30):
             sentence = draw.choices(words, k=draw.randint(1, 7))
-            known = known_words(transaction.connection, sentence)[SOURCE]
+            known = find_words(transaction.connection, sentence)[SOURCE]
             found = find_source_sides(transaction, [known.get(word) for word in sentence])
             for side in sides:
                 symbols = side.split(" ")
@@ -73,7 +73,7 @@ def test_every_matching_side_of_several_words_is_found(store: Store, store_url: 
     assert checked > 30
 
 
-def test_renderings_have_probabilities_and_are_ordered_by_expected_uses(store: Store, store_url: str) -> None:
+def test_rules_by_source_have_probabilities_and_are_ordered_by_expected_uses(store: Store, store_url: str) -> None:
     ingest(store, [pair("a", "x")])
     commit(
         store,
@@ -82,16 +82,16 @@ def test_renderings_have_probabilities_and_are_ordered_by_expected_uses(store: S
          delta("a", "v", 1, 0)],
     )  # fmt: skip
     with Reader(store_url) as reader, reader.read() as transaction:
-        [found] = find_renderings(transaction, ["a", "b"], 2).values()
+        [found] = find_rules_by_source(transaction, ["a", "b"], 2).values()
         assert [(one.other, one.expected_uses) for one in found] == [("y", 5.0), ("x", 3.0)]
         assert [one.probability for one in found] == pytest.approx([5 / 8.25, 3 / 8.25])
-        assert find_renderings(transaction, [], 2) == {}
+        assert find_rules_by_source(transaction, [], 2) == {}
 
 
 def test_rare_words_count_more_and_every_word_finds_its_pairs(store: Store, store_url: str) -> None:
     ingest(store, [pair(f"common w{n}", "x") for n in range(30)] + [pair("rare other", "x"), pair("rare common", "x")])
     with Reader(store_url) as reader, reader.read() as transaction:
-        found, _ = find_similar_pairs(transaction, known_words(transaction.connection, ["common", "rare"])[SOURCE], 2)
+        found, _ = find_similar_pairs(transaction, find_words(transaction.connection, ["common", "rare"])[SOURCE], 2)
         assert [one.source for one in found[:2]] == ["rare common", "rare other"]
         assert sum(one.source.startswith("common") for one in found) == 22
-        assert find_similar_pairs(transaction, known_words(transaction.connection, ["never"])[SOURCE], 2) == ([], [])
+        assert find_similar_pairs(transaction, find_words(transaction.connection, ["never"])[SOURCE], 2) == ([], [])
