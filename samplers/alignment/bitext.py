@@ -25,7 +25,7 @@ class Side(NamedTuple):
     vocabulary: tuple[str, ...]
 
 
-class Bitext(NamedTuple):
+class DirectedBitext(NamedTuple):
     """Word numbers of P pairs for kernels, with N emitted and M conditioning words."""
 
     # int32[N], int64[P + 1]: emitted words of all pairs, and index of the first emitted word of each pair.
@@ -106,10 +106,10 @@ class Direction(NamedTuple):
     conditioning: Side
 
     @property
-    def bitext(self) -> Bitext:
+    def bitext(self) -> DirectedBitext:
         """Word numbers of both sides, without vocabularies."""
         emitted, conditioning = self
-        return Bitext(emitted.words, emitted.offset, conditioning.words, conditioning.offset)
+        return DirectedBitext(emitted.words, emitted.offset, conditioning.words, conditioning.offset)
 
 
 def make_direction(emitted: Side, conditioning: Side) -> Direction:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.bitext import Bitext
+from hierogram.samplers.alignment.bitext import DirectedBitext
 from hierogram.samplers.alignment.counts import WordPairs
 from hierogram.samplers.compiled.jit import njit_inline
 from hierogram.samplers.compiled.streams import uniform
@@ -30,7 +30,9 @@ class LinkEvidence(NamedTuple):
 NO_EVIDENCE = LinkEvidence(np.zeros(0, np.uint8), np.zeros(0, np.int64), np.zeros(0, np.int16))
 
 
-def make_evidence(bitext: Bitext, known_links: Mapping[int, KnownLinks], emitted_is_target: bool) -> LinkEvidence:
+def make_evidence(
+    bitext: DirectedBitext, known_links: Mapping[int, KnownLinks], emitted_is_target: bool
+) -> LinkEvidence:
     """Return the constraints of human links, by pair index. Fixed links of a word replace forbidden ones."""
     if not known_links:
         return NO_EVIDENCE
@@ -131,7 +133,7 @@ class Tokens(NamedTuple):
     saved_links: NDArray[np.int16]
 
 
-def group_tokens(bitext: Bitext, vocabulary: int) -> Tokens:
+def group_tokens(bitext: DirectedBitext, vocabulary: int) -> Tokens:
     """Group the emitted positions by word. `vocabulary` is the number of emitted words."""
     offset = np.zeros(vocabulary + 1, np.int64)
     np.cumsum(np.bincount(bitext.emitted, minlength=vocabulary), out=offset[1:])
@@ -213,7 +215,7 @@ def find_repetitions(words, start, length, scratch):
             next_equal[before] = i
 
 
-def make_scratch(bitext: Bitext) -> AlignmentScratch:
+def make_scratch(bitext: DirectedBitext) -> AlignmentScratch:
     """Allocate scratch memory for the pairs of a direction."""
     size = bitext.longest_conditioning + 1
     weight, factor = np.zeros((2, size))

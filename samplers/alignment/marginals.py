@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.bitext import Bitext, Side
+from hierogram.samplers.alignment.bitext import DirectedBitext, Side
 from hierogram.samplers.alignment.chain import UNLINKED
 from hierogram.samplers.alignment.options import EXPECTED, POSTERIOR, SYMMETRIZATIONS
 from hierogram.samplers.alignment.symmetrization import LinkList, allocate_links, symmetrize, trim
@@ -64,7 +64,7 @@ class DirectionLinks(NamedTuple):
     posterior: NDArray[np.float32]
 
 
-def empty_marginals(bitext: Bitext) -> Marginals:
+def empty_marginals(bitext: DirectedBitext) -> Marginals:
     """Return marginals without samples."""
     words = len(bitext.emitted)
     slots = min(max(_MAX_ENTRIES // max(words, 1), _MIN_SLOTS), _MAX_SLOTS)
@@ -133,7 +133,7 @@ def store_sums(bitext, pair, samples, marginals):
 
 
 @njit
-def add_marginals(bitext: Bitext, total: Marginals, added: Marginals) -> None:
+def add_marginals(bitext: DirectedBitext, total: Marginals, added: Marginals) -> None:
     """Add the samples of other chains to `total`, in place. Rounding depends on the order of additions."""
     samples = total.samples[0] + added.samples[0]
     for pair in range(len(bitext.emitted_offset) - 1):
@@ -154,7 +154,7 @@ def add_conditional(marginals, first, weight, number):
         below = weight[k]
 
 
-def pair_posteriors(bitext: Bitext, pair: int, marginals: Marginals) -> NDArray[np.float32]:
+def pair_posteriors(bitext: DirectedBitext, pair: int, marginals: Marginals) -> NDArray[np.float32]:
     """Return the link posteriors of the pair with this index, float32[emitted words, conditioning words]."""
     words, length = load_pair(bitext.emitted_offset, bitext.conditioning_offset, pair, 1.0, marginals)
     posteriors = marginals.cells[: words * (length + 1)].reshape(words, length + 1)
@@ -183,7 +183,7 @@ def _decode(bitext, marginals, by_half, links, posterior):
             row += length + 1
 
 
-def decode(bitext: Bitext, marginals: Marginals, by_half: bool = False) -> DirectionLinks:
+def decode(bitext: DirectedBitext, marginals: Marginals, by_half: bool = False) -> DirectionLinks:
     """Return the best link of each word. `by_half`: words are unlinked only if it has probability > 1/2."""
     links = np.zeros(len(bitext.emitted), np.int16)
     posterior = np.zeros(len(links), np.float32)

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.bitext import Bitext
+from hierogram.samplers.alignment.bitext import DirectedBitext
 from hierogram.samplers.alignment.chain import UNLINKED, conditioning_word
 from hierogram.samplers.alignment.counts import (
     SHIFT,
@@ -95,7 +95,9 @@ def random_links(bitext, seed, unlinked):
     return links
 
 
-def model1_links(bitext: Bitext, conditioning_vocabulary: int, with_empty_word: bool = True) -> NDArray[np.int16]:
+def model1_links(
+    bitext: DirectedBitext, conditioning_vocabulary: int, with_empty_word: bool = True
+) -> NDArray[np.int16]:
     """Return the Viterbi links of Model 1, int16[N]. Links to the empty word are `UNLINKED`."""
     lowest = UNLINKED if with_empty_word else 0
     # The empty word follows the other conditioning words.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.bitext import MAX_WORDS, Bitext, Side
+from hierogram.samplers.alignment.bitext import MAX_WORDS, DirectedBitext, Side
 from hierogram.samplers.alignment.chain import MAX_FERTILITY, furthest_event, jump_events
 from hierogram.samplers.alignment.counts import SHIFT, assign_row, find_pair, pair_key
 from hierogram.samplers.alignment.symmetrization import LinkList
@@ -55,7 +55,7 @@ def add_pair_counts(conditioning, emitted, count, pairs):
 
 
 def count_direction_links(
-    bitext: Bitext, links: NDArray[np.int16], weight: NDArray[np.int64], conditioning_vocabulary: int
+    bitext: DirectedBitext, links: NDArray[np.int16], weight: NDArray[np.int64], conditioning_vocabulary: int
 ) -> PriorCounts:
     """Count links int16[N] times `weight` int64[P] of their pairs. Callers set `emitted_words`."""
     middle = bitext.pairs // 2
@@ -66,7 +66,7 @@ def count_direction_links(
             emitted = bitext.emitted_offset[first : last + 1]
             conditioning = bitext.conditioning_offset[first : last + 1]
             words = slice(emitted[0], emitted[-1])
-            half = Bitext(
+            half = DirectedBitext(
                 bitext.emitted[words], emitted - emitted[0],
                 bitext.conditioning[conditioning[0] : conditioning[-1]], conditioning - conditioning[0],
             )  # fmt: skip
@@ -117,7 +117,7 @@ def _sum_pairs(
 
 
 def _count_jumps(
-    bitext: Bitext, position: NDArray[np.int64], pair: NDArray[np.int64], weight: NDArray[np.int64]
+    bitext: DirectedBitext, position: NDArray[np.int64], pair: NDArray[np.int64], weight: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Count jumps to each link from the previous link or the start, and from the last link to the end."""
     before = np.full(len(position), -1, np.int64)

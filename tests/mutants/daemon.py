@@ -140,8 +140,8 @@ DAEMON_FAULTS = (
     Fault(
         "HTML text is not escaped again",
         "tools/translation/text_translator.py",
-        "yield DisplayedWord(separator, paragraph.escape(as_text(word)) if kept_text is None else kept_text)",
-        "yield DisplayedWord(separator, as_text(word) if kept_text is None else kept_text)",
+        "yield DisplayedWord(separator, paragraph.escape(token_text(word)) if kept_text is None else kept_text)",
+        "yield DisplayedWord(separator, token_text(word) if kept_text is None else kept_text)",
         (_TEXT, "-k", "html"),
     ),
     Fault(

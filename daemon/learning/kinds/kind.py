@@ -199,7 +199,7 @@ class AllPairsChain(Chain):
         self._start(state)
 
     def change_counts(self, loaded: KindBatch, state: State, weight: int) -> None:
-        """Drop all pairs. The caller must add all remaining pairs again, which counts their rules anew."""
+        """Drop all pairs. The caller must add all remaining pairs again, which recounts their rules."""
         self._drop_pairs()
 
     def _drop_pairs(self) -> None:

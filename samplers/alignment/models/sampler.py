@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.alignment.bitext import Bitext, Direction
+from hierogram.samplers.alignment.bitext import DirectedBitext, Direction
 from hierogram.samplers.alignment.chain import (
     FOLLOWERS,
     MAX_FERTILITY,
@@ -48,7 +48,9 @@ class Runs(NamedTuple):
     plans: NDArray[np.int64]
 
 
-RunChains = Callable[[int, Bitext, Runs, AlignmentChain, AlignmentChain, AlignmentScratch, Marginals, Marginals], int]
+RunChains = Callable[
+    [int, DirectedBitext, Runs, AlignmentChain, AlignmentChain, AlignmentScratch, Marginals, Marginals], int
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,12 @@ class ModelFunctions:
     """
 
     initial_links: Callable[[Direction, AlignerOptions, np.uint64], NDArray[np.int16]]
-    count_links: Callable[[int, Bitext, AlignmentChain, AlignmentScratch], int]
-    sweep: Callable[[int, Bitext, AlignmentChain, np.uint64, AlignmentPlan, AlignmentScratch, Marginals], int]
-    decode: Callable[[Bitext, Marginals], DirectionLinks]
-    joint_moves: Callable[[int, Bitext, AlignmentChain, np.uint64, AlignmentPlan, AlignmentScratch], int] | None = None
+    count_links: Callable[[int, DirectedBitext, AlignmentChain, AlignmentScratch], int]
+    sweep: Callable[[int, DirectedBitext, AlignmentChain, np.uint64, AlignmentPlan, AlignmentScratch, Marginals], int]
+    decode: Callable[[DirectedBitext, Marginals], DirectionLinks]
+    joint_moves: (
+        Callable[[int, DirectedBitext, AlignmentChain, np.uint64, AlignmentPlan, AlignmentScratch], int] | None
+    ) = None
     set_strengths: Callable[[AlignmentChain, AlignerOptions, int], None] = lambda chain, options, sweep: None
     add_arrays: Callable[[AlignmentChain, Direction], AlignmentChain] = lambda chain, direction: chain
     sample_parameters: Callable[[AlignmentChain, np.uint64, AlignmentPlan], None] = lambda chain, key, plan: None

@@ -215,4 +215,4 @@ def test_a_constantly_swapped_file_is_never_read_outside_the_spool(spool: Path, 
 
 
 def test_the_default_options_restrict_files_to_no_folder() -> None:
-    assert STORE_DEFAULTS.within is None
+    assert STORE_DEFAULTS.untrusted_folder is None

@@ -44,7 +44,7 @@ def test_the_texts_of_a_shard_give_the_forests_of_its_rows() -> None:
     wanted = load_pairs([rows[pair] for pair in chosen.tolist()], QUICK).batch
     words = cumulate_hashes(*hashes, ALL_BITS)
     for one, other in (
-        *zip(words[:2], wanted.words[:2], strict=True),
+        *zip(words[:2], wanted.word_hashes[:2], strict=True),
         *zip(build_forests(bitext, QUICK.span_limit), wanted.forests, strict=True),
         (pairs, wanted.pairs),
     ):

@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 from tests.reference.alignment import BHMM_Z, Corpus, Pair, Settings, State, Word
 
-from hierogram.samplers.alignment.bitext import Bitext, Direction, make_direction, read_side
+from hierogram.samplers.alignment.bitext import DirectedBitext, Direction, make_direction, read_side
 from hierogram.samplers.alignment.chain import UNLINKED, AlignmentChain, make_evidence
 from hierogram.samplers.alignment.marginals import Marginals, empty_marginals, load_pair, store_sums
 from hierogram.samplers.alignment.models.sampler import AlignmentKernel, AlignmentState
@@ -89,7 +89,7 @@ class KernelChain:
         return from_chain(self.corpus, self.chain)
 
 
-def to_marginals(bitext: Bitext, means: Iterable[np.ndarray], samples: int = 1) -> Marginals:
+def to_marginals(bitext: DirectedBitext, means: Iterable[np.ndarray], samples: int = 1) -> Marginals:
     """Return marginals with the given means: for each emitted word the probability of no link, then of each link."""
     marginals = empty_marginals(bitext)
     for pair, rows in enumerate(means):
@@ -99,7 +99,7 @@ def to_marginals(bitext: Bitext, means: Iterable[np.ndarray], samples: int = 1) 
     return marginals
 
 
-def from_marginals(bitext: Bitext, marginals: Marginals) -> list[np.ndarray]:
+def from_marginals(bitext: DirectedBitext, marginals: Marginals) -> list[np.ndarray]:
     """Return the means of marginals (the inverse of `to_marginals`)."""
     means = []
     for pair in range(bitext.pairs):

@@ -87,7 +87,7 @@ def test_each_step_reports_the_number_of_samples(model: str) -> None:
 
 def test_options_load_neither_numpy_nor_numba() -> None:
     script = (
-        "import sys\nfrom hierogram.daemon.learning.alignment import requests\n"
+        "import sys\nfrom hierogram.daemon.learning.alignment import options\n"
         "from hierogram.samplers.alignment.models import registry\n"
         "print(registry.options_for(registry.DEFAULT_MODEL, 9).chains, 'numpy' in sys.modules, 'numba' in sys.modules)"
     )
