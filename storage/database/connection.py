@@ -43,7 +43,10 @@ SQLITE = "sqlite"
 POSTGRES = "postgresql"
 
 CACHE_MB = "cache_mb"
-"""Parameter of an SQLite store's URL: size of the writing connection's page cache in megabytes."""
+"""Parameter of an SQLite store's URL: page cache of the writing connection in megabytes.
+
+A reader (of up to fifteen) has up to a quarter of it, and all readers together up to half of it, at least 4 MB.
+"""
 
 _DURABLE = "hierogram_durable"
 """Execution option of a writing connection: True if its commits wait for the disk."""
@@ -71,10 +74,8 @@ _SQLITE_PRAGMAS = (
     # Truncate the log to 64 MB when it restarts, because SQLite does not make it shorter otherwise.
     "journal_size_limit=67108864",
 )
-_READING_CACHE_MB = 32
-_WRITING_CACHE_MB = 128
-_READERS_MB = 64
-"""Total cache of all readers (up to fifteen) in megabytes. Each reader has up to `_READING_CACHE_MB`."""
+_DEFAULT_CACHE_MB = 128
+_MIN_READERS_MB = 4
 
 
 def parse_url(text: str) -> URL:
@@ -109,7 +110,7 @@ def parse_url(text: str) -> URL:
 
 
 def _cache_size(url: URL) -> str:
-    value = url.query.get(CACHE_MB, str(_WRITING_CACHE_MB))
+    value = url.query.get(CACHE_MB, str(_DEFAULT_CACHE_MB))
     return value if isinstance(value, str) else ""
 
 
@@ -181,7 +182,7 @@ def _make_sqlite_engine(url: URL) -> Engine:
     assert file is not None
     if os.access(file, os.R_OK) and not (os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)):
         engine = make_read_only_engine(url)
-        cache = f"PRAGMA cache_size={-1024 * _READING_CACHE_MB}"
+        cache = f"PRAGMA cache_size={-256 * int(_cache_size(url))}"
         event.listen(engine, "connect", lambda connection, _: connection.execute(cache).close())
         return engine
     plain = url.difference_update_query([CACHE_MB])
@@ -197,10 +198,11 @@ def _make_sqlite_engine(url: URL) -> Engine:
         max_overflow=0,
         pool_timeout=_BUSY_SECONDS,
     )
-    for engine, megabytes in ((reader, _READING_CACHE_MB), (writer, int(_cache_size(url)))):
+    cache_mb = int(_cache_size(url))
+    for engine, cache_kb in ((reader, 256 * cache_mb), (writer, 1024 * cache_mb)):
         # Check first, because connecting to the path of a deleted file would create another file.
         event.listen(engine, "do_connect", lambda *_: files.check())
-        event.listen(engine, "connect", partial(_prepare, megabytes, int(_cache_size(url))))
+        event.listen(engine, "connect", partial(_prepare, cache_kb, cache_mb))
         event.listen(engine, "connect", files.opened)
         event.listen(engine, "close", files.closed)
         event.listen(engine, "begin", files.check)
@@ -216,7 +218,7 @@ def _make_sqlite_engine(url: URL) -> Engine:
     return reader
 
 
-def _prepare(megabytes: int, writer_megabytes: int, connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
+def _prepare(cache_kb: int, writer_mb: int, connection: DBAPIConnection, _entry: ConnectionPoolEntry) -> None:
     assert isinstance(connection, sqlite3.Connection)
     # Retry, because SQLite does not wait for the lock of this pragma if several processes create a store at once.
     deadline = time.monotonic() + _BUSY_SECONDS
@@ -229,8 +231,8 @@ def _prepare(megabytes: int, writer_megabytes: int, connection: DBAPIConnection,
                 raise
             time.sleep(_LOCK_PAUSE_SECONDS)
     # Limit the memory of all connections together. Above the limit, SQLite evicts the oldest pages.
-    heap_limit = (writer_megabytes + _READERS_MB) << 20
-    for pragma in (*_SQLITE_PRAGMAS, f"cache_size={-1024 * megabytes}", f"soft_heap_limit={heap_limit}"):
+    heap_limit = (writer_mb + max(writer_mb // 2, _MIN_READERS_MB)) << 20
+    for pragma in (*_SQLITE_PRAGMAS, f"cache_size={-cache_kb}", f"soft_heap_limit={heap_limit}"):
         connection.execute(f"PRAGMA {pragma}").close()
 
 

@@ -34,7 +34,7 @@ def soak(database: Database, folder: Path) -> Samples:
 
 def test_soak_on_sqlite_stays_within_limits(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
-    # Limit the page caches, which grow with the store: 1 MB for the writer, and 64 MB for readers.
+    # Limit the page caches, which grow with the store: 1 MB for the writer, and 4 MB for readers.
     url = f"sqlite:///{file}?cache_mb=1"
     database = Database("SQLite", url, (tmp_path, "store.db-wal"), (tmp_path, "store.db"))
     assert outside_disturbances(soak(database, tmp_path))["wal"].max() <= 100

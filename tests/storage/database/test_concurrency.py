@@ -100,6 +100,9 @@ def test_threads_write_through_one_connection_with_the_large_cache(tmp_path: Pat
     assert len(set(map(id, writers))) == 1
     with reading(engine) as connection:
         assert connection.connection.driver_connection is not writers[0]
+        assert connection.exec_driver_sql("PRAGMA cache_size").scalar_one() == -5 * 256
+        # The writer has 5 MB, and all readers together have the minimum of 4 MB.
+        assert connection.exec_driver_sql("PRAGMA soft_heap_limit").scalar_one() == 9 << 20
     engine.dispose()
 
 
