@@ -13,7 +13,6 @@ Link = tuple[int, int]
 """Word link: (source position, target position), from 0."""
 
 _MAX_DIGITS = 9
-"""Maximum number of digits of a word number in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +57,7 @@ def evaluate(gold: Iterable[GoldLinks], alignments: Iterable[frozenset[Link]]) -
 
 
 def evaluate_links(links: str | Path, reference: str | Path, *, one_based: bool = False) -> AlignmentScore:
-    """Compare a file of links with manual links of its first lines. Raises `InputError`.
-
-    With `one_based`, the manual links count words from 1.
-    """
+    """Compare a file of links with manual links of its first lines, see `read_gold`. Raises `InputError`."""
     gold, alignments = read_gold(str(reference), one_based=one_based), read_links(str(links))
     if len(alignments) < len(gold):
         raise InputError(
@@ -88,10 +84,7 @@ def evaluate_links(links: str | Path, reference: str | Path, *, one_based: bool 
 
 
 def read_gold(path: str, *, one_based: bool = False) -> list[GoldLinks]:
-    """Read manual links, one pair per line: `i-j` is sure, `ipj` only possible. Raises `InputError`.
-
-    With `one_based`, the file counts words from 1.
-    """
+    """Read manual links, one pair per line: `i-j` is sure, `ipj` only possible. Raises `InputError`."""
     gold = []
     first = int(one_based)
     for name, number, line in numbered_lines(path):

@@ -55,14 +55,14 @@ if TYPE_CHECKING:
     from hierogram.tools.scores.library import score as score
     from hierogram.tools.terms.extraction import terms as terms
     from hierogram.tools.terms.options import TermOptions as TermOptions
-    from hierogram.tools.translation.language_models.options import EstimationOptions as EstimationOptions
     from hierogram.tools.translation.library import Decoder as Decoder
     from hierogram.tools.translation.library import evaluate as evaluate
     from hierogram.tools.translation.library import lm as lm
+    from hierogram.tools.translation.options import EstimationOptions as EstimationOptions
+    from hierogram.tools.translation.options import EvaluationOptions as EvaluationOptions
     from hierogram.tools.translation.options import TranslateOptions as TranslateOptions
+    from hierogram.tools.translation.options import TuningOptions as TuningOptions
     from hierogram.tools.translation.store_translator import Corrections as Corrections
-    from hierogram.tools.translation.tuning.options import EvaluationOptions as EvaluationOptions
-    from hierogram.tools.translation.tuning.options import TuningOptions as TuningOptions
     from hierogram.tools.translation.tuning_runs import tune as tune
     from hierogram.tools.treebanks.library import evaluate_trees as evaluate_trees
     from hierogram.tools.treebanks.library import parse as parse
@@ -98,11 +98,9 @@ _PUBLIC_NAMES = {
     "tools.scores.library": ("kept_scores", "score"),
     "tools.terms.extraction": ("terms",),
     "tools.terms.options": ("TermOptions",),
-    "tools.translation.language_models.options": ("EstimationOptions",),
     "tools.translation.library": ("Decoder", "evaluate", "lm"),
-    "tools.translation.options": ("TranslateOptions",),
+    "tools.translation.options": ("EstimationOptions", "EvaluationOptions", "TranslateOptions", "TuningOptions"),
     "tools.translation.store_translator": ("Corrections",),
-    "tools.translation.tuning.options": ("EvaluationOptions", "TuningOptions"),
     "tools.translation.tuning_runs": ("tune",),
     "tools.treebanks.library": ("evaluate_trees", "parse"),
     "tools.treebanks.requests": ("ParseRequest",),

@@ -656,13 +656,13 @@ DAEMON_FAULTS = (
     Fault(
         "evidence repeats rules for covered words",
         "tools/evidence/budget.py",
-        "        seen.update(best.words)\n",
+        "        seen.update(best.target_words)\n",
         "",
         ("tests/tools/evidence/test_budget.py", "-k", "without_new_target_words"),
     ),
     Fault(
         "models add pairs without permission",
-        "tools/integrations/mcp/server.py",
+        "tools/integrations/mcp_server.py",
         "    if may_add:\n",
         "    if True:\n",
         ("tests/tools/integrations/mcp/test_tools.py", "-k", "only_if_allowed"),

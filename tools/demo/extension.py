@@ -30,9 +30,7 @@ DEMO_EXPORT = Path("hierogram-demo.cdec.gz")
 CORPUS = "new-testament"
 
 _SHOWN_RULES = 5
-"""Number of printed rules of each kind."""
 _MIN_USES = 2
-"""Minimum expected uses of a printed rule."""
 PHRASE, WORD_ORDER, GAP = "phrases", "word order", "rules with a gap"
 
 

@@ -36,26 +36,17 @@ from hierogram.storage.store import Store
 from hierogram.tools.diagnosis.options import ChainOptions
 
 _SWEEPS_PER_DRAW = 2
-"""Number of sweeps between recorded draws."""
 _MAX_RECORDED_RULES, _MAX_RECORDED_LINKS = 2_000, 1_000
 """Maximum numbers of recorded rules (the most frequent) and links (evenly spaced) in each draw."""
 _DIRECTION_NAMES = ("target from source", "source from target")
 
 
 class LinkDraws(NamedTuple):
-    """Draws of aligner chains.
-
-    `draws` is float64[L, C, N] (links, chains, draws), 1 if the chain had the link. `names` contains the names of the L
-    links. `seconds` is the time spent on sampling by all chains.
-    """
+    """Draws of aligner chains, float64[L, C, N] (links, chains, draws): 1 if the chain had the link."""
 
     draws: NDArray[np.float64]
     names: list[str]
     seconds: float
-
-
-NO_LINKS = LinkDraws(np.zeros((0, 0, 0)), [], 0.0)
-"""Draws for a store whose aligner has not aligned any pairs."""
 
 
 def _run_link_chains(rows: Sequence[PairRow], options: ChainOptions, report: Callable[[], None]) -> LinkDraws:
@@ -114,7 +105,6 @@ class _DirectionChains:
         return np.random.default_rng(key).integers(0, widths).astype(np.int16)
 
     def _sweep(self, key: int, state: AlignmentState, number: int) -> AlignmentState:
-        """Run sweep `number` (from 1) of the chain with the random key `key`, and measure its time."""
         started = time.perf_counter()
         state, _ = self._kernel.step(key, state, self._model.plan(number)._replace(sampled=False))
         self._seconds += time.perf_counter() - started
@@ -164,7 +154,7 @@ class ChainDraws(NamedTuple):
     last: list[GrammarCounts]
     means: list[GrammarCounts]
     seconds: float
-    links: LinkDraws = NO_LINKS
+    links: LinkDraws = LinkDraws(np.zeros((0, 0, 0)), [], 0.0)
 
     def save(self, path: Path) -> None:
         """Write the draws to an archive of numpy arrays (.npz)."""
@@ -220,8 +210,6 @@ def run_chains(store: Store, options: ChainOptions, report: Steps = lambda _done
 
 
 class _GrammarChain:
-    """Chain of the grammar sampler over all loaded pairs. `seconds` is the time spent on sampling."""
-
     def __init__(self, kind: Kind, loaded: LoadedBatch, counts: EmptyCounts, start: str, threads: int) -> None:
         self.loaded = loaded
         self.sampler = kind.chain(counts, ChainConfig(threads))

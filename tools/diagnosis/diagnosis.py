@@ -21,20 +21,14 @@ if TYPE_CHECKING:
     from hierogram.tools.keywords import ChainKeywords
 
 _MAX_LISTED = 10
-"""Number of quantities with the largest R-hat that a summary lists."""
 _MIN_MEAN_USES = 0.5
-"""Minimum mean uses of the rules in the overlap of mean grammars."""
 _MAX_R_HAT = 1e6
 """Limit of reported R-hat values, because R-hat of chains that do not move depends on rounding errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Summary of one quantity over all chains.
-
-    It consists of the mean, the standard deviation, the Monte Carlo standard error (`error`), the rank-normalized split
-    R-hat, the bulk and tail effective sample sizes, and a verdict on convergence. Undefined numbers are None.
-    """
+    """Summary of a quantity over all chains. `error` is a Monte Carlo error. Undefined numbers are None."""
 
     name: str
     mean: float | None

@@ -21,8 +21,7 @@ class _Candidate:
 
     source: str
     target: str
-    words: tuple[str, ...]
-    """Target words."""
+    target_words: tuple[str, ...]
     is_rendering: bool
     """True for rules and dictionary entries, which can be appended to the line of their source side."""
     position: int = -1
@@ -49,7 +48,7 @@ def fit_budget(evidence: Evidence, characters: int, pipeline: TextPipeline) -> s
     remaining = characters + len(_LINE_END) - _ENCLOSING_CHARACTERS
 
     def gain(candidate: _Candidate) -> float:
-        new_words = sum(expected.get(word, 0.0) for word in set(candidate.words) if not seen[word])
+        new_words = sum(expected.get(word, 0.0) for word in set(candidate.target_words) if not seen[word])
         return new_words / candidate.cost(candidate.source in chosen)
 
     while affordable := [each for each in candidates if each.cost(each.source in chosen) <= remaining]:
@@ -57,7 +56,7 @@ def fit_budget(evidence: Evidence, characters: int, pipeline: TextPipeline) -> s
         if gain(best) <= 0:
             break
         remaining -= best.cost(best.source in chosen)
-        seen.update(best.words)
+        seen.update(best.target_words)
         candidates.remove(best)
         if best.is_rendering:
             chosen.setdefault(best.source, []).append(best)

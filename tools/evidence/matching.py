@@ -12,7 +12,6 @@ from hierogram.samplers.grammar.rules import Span, escape_terminal, unescape_ter
 from hierogram.storage.browsing.similar_pairs import SimilarPair
 
 MAX_MATCHES = 5
-"""Maximum number of matches of a side in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,6 @@ class MatchedSentence:
 
 _MAX_NGRAM = 4
 _MAX_PATTERNS = 15
-"""Maximum number of patterns with inner gaps that pairs may cover."""
 _SCALE = 1_000
 """Scale of integer weights, which make equal sums compare equal."""
 

@@ -8,7 +8,6 @@ from hierogram.storage.options import Option
 
 MAX_PAIRS, MAX_RULES = 50, 500
 MAX_CHARACTERS = 20_000
-_CANDIDATE_RENDERINGS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,4 +30,4 @@ class EvidenceOptions:
 
 def candidate_limits(*, tokenized: bool) -> EvidenceOptions:
     """Return limits that provide enough candidates for evidence within a budget of characters."""
-    return EvidenceOptions(pairs=MAX_PAIRS, rules=MAX_RULES, renderings=_CANDIDATE_RENDERINGS, tokenized=tokenized)
+    return EvidenceOptions(pairs=MAX_PAIRS, rules=MAX_RULES, renderings=5, tokenized=tokenized)

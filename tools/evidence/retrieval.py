@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 MAX_WORDS = 200
 _MIN_CANDIDATES = 200
-"""Minimum number of similar pairs from which pairs are chosen."""
 _SIDES_PER_POSITION = 2
 """Number of selected sides that cover each word, with and without gaps each."""
 _GAPS = (nonterminal(1), nonterminal(2))
@@ -163,7 +162,6 @@ class _MatchedSide:
 
     side: str
     uses: float
-    """Expected uses of all rules with this source side."""
     pattern: Pattern
     matches: list[SideMatch]
 
@@ -204,7 +202,6 @@ def _select_sides(
 
 
 def _matching_entries(sentence: MatchedSentence, entries: Iterable[SimilarPair]) -> list[SimilarPair]:
-    """Return the distinct dictionary entries whose source side occurs in the sentence, in its order."""
     found: dict[tuple[int, int, str, str], SimilarPair] = {}
     for pair in entries:
         words = tuple(pair.source.split(" "))
@@ -214,7 +211,6 @@ def _matching_entries(sentence: MatchedSentence, entries: Iterable[SimilarPair])
 
 
 GAP = "…"
-"""Displayed gap of a rule."""
 MIN_PROBABILITY, MIN_USES = 0.1, 1.0
 """Minimum probability of a glossary entry given its source, and minimum uses for multi-symbol sources."""
 

@@ -39,9 +39,6 @@ _Sentence = Annotated[
     ),
     AfterValidator(_has_word),
 ]
-_Pairs = Annotated[int, Query(**_FIELDS["pairs"].constraints())]
-_Rules = Annotated[int, Query(**_FIELDS["rules"].constraints())]
-_Tokenized = Annotated[bool, Query(**_FIELDS["tokenized"].constraints())]
 
 
 def evidence_routes(service: Service) -> APIRouter:
@@ -59,9 +56,9 @@ def evidence_routes(service: Service) -> APIRouter:
     )
     def evidence(
         source: _Sentence,
-        pairs: _Pairs = EvidenceOptions.pairs,
-        rules: _Rules = EvidenceOptions.rules,
-        tokenized: _Tokenized = EvidenceOptions.tokenized,
+        pairs: Annotated[int, Query(**_FIELDS["pairs"].constraints())] = EvidenceOptions.pairs,
+        rules: Annotated[int, Query(**_FIELDS["rules"].constraints())] = EvidenceOptions.rules,
+        tokenized: Annotated[bool, Query(**_FIELDS["tokenized"].constraints())] = EvidenceOptions.tokenized,
         format: Annotated[
             Literal["json", "prompt"], Query(description="Response format: JSON, or text for a prompt.")
         ] = "json",

@@ -26,7 +26,7 @@ def mcp(context: typer.Context) -> None:
     """
     from hierogram.daemon.configuration import load_configuration
     from hierogram.daemon.web.protocol.threads import ThreadPools
-    from hierogram.tools.integrations.mcp.server import McpTools, make_server
+    from hierogram.tools.integrations.mcp_server import McpTools, make_server
     from hierogram.tools.translation.options import DecodingOptions
     from hierogram.tools.translation.store_translator import StoreTranslator
 
@@ -46,7 +46,7 @@ def _routes(context: "WebContext") -> "Iterable[APIRouter]":
 def _apps(context: "WebContext") -> "Iterable[ProtocolApp]":
     from hierogram.daemon.web.protocol.access import ProtocolApp
     from hierogram.tools.integrations.libretranslate import is_libretranslate, libretranslate, problem_response
-    from hierogram.tools.integrations.mcp.server import PATH, McpTools, make_server, over_http
+    from hierogram.tools.integrations.mcp_server import PATH, McpTools, make_server, over_http
     from hierogram.tools.translation.web import WebTranslator
 
     http, translator = context.http, context.shared(WebTranslator)

@@ -71,7 +71,6 @@ _CORS = {
 _log = logging.getLogger(__name__)
 
 Parameters = Mapping[str, Any]
-"""Parameters of a request, from its query and body."""
 
 
 def is_libretranslate(scope: Scope) -> bool:
@@ -125,7 +124,6 @@ def _normalize_line_ends(text: str) -> str:
 
 
 def _required_text(parameters: Parameters, name: str) -> str:
-    """Return a text parameter. Raises `ProblemError` if it is missing, empty, invalid or too long."""
     value = parameters.get(name)
     if not value:
         raise _refusal(f"Invalid request: missing {name} parameter")
@@ -147,8 +145,6 @@ def _bearer_key(request: Request) -> str:
 
 @dataclass(frozen=True)
 class _RequestHandlers:
-    """Handlers of all paths, and the checks before them. All raise `ProblemError`."""
-
     translator: StoreTranslator
     sessions: Sessions
     rate_limiter: RateLimiter

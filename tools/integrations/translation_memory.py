@@ -19,13 +19,11 @@ from hierogram.storage.records.pairs import PairRecord
 from hierogram.tools.xml_text import UNKNOWN_LANGUAGES, xml_attribute, xml_text
 
 _MAX_WORDS = 200
-"""Maximum number of words of a text that are compared."""
 _CANDIDATES = 100
 """Number of pairs with the most words of a text, weighted by rarity, whose edit distance is computed."""
 
 _TIME_FORMAT = "%Y%m%dT%H%M%SZ"
 _PAIRS_PER_PART = 500
-"""Number of pairs that are read in one transaction during an export."""
 
 
 @dataclass(frozen=True, slots=True)

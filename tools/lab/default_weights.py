@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 import hierogram as hg
 from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS
 from hierogram.daemon.progress import progress
-from hierogram.tools.translation.fixed_words import split_words
+from hierogram.tools.translation.fixed_words import Words, split_words
 from hierogram.tools.translation.grammars import toml_table
-from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.options import TranslateOptions, TuningOptions
 from hierogram.tools.translation.resources import load_resources
-from hierogram.tools.translation.tuning.options import TuningOptions
-from hierogram.tools.translation.tuning.tuning import NBest, Words, tune
+from hierogram.tools.translation.tuning import NBest, tune
 from hierogram.tools.translation.tuning_runs import GrammarDecoder, hold_out
 
 _MAX_WORDS = 25

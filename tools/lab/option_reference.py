@@ -25,9 +25,7 @@ from hierogram.storage.records.settings import Settings
 from hierogram.tools.diagnosis.options import ChainOptions
 from hierogram.tools.evidence.options import EvidenceOptions
 from hierogram.tools.terms.options import TermOptions
-from hierogram.tools.translation.language_models.options import EstimationOptions
-from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
+from hierogram.tools.translation.options import EstimationOptions, EvaluationOptions, TranslateOptions, TuningOptions
 from hierogram.tools.treebanks.requests import ParseRequest
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -118,14 +118,12 @@ class LearnedCounts:
         return Lexicon((count_side(0), count_side(1)), counts, neighbors)
 
     def _word_ids(self, side: int, texts: Iterable[Sequence[str]]) -> Concatenation:
-        """Return the word numbers of sentences on side 0 or 1, -1 for unknown words."""
         return _concatenate_sides([[self.words[side].get(word, -1) for word in words] for words in texts])
 
     def _known_rules(
         self, source: Concatenation, target: Concatenation, lengths: NDArray[np.int32], scopes: NDArray[np.int32],
         uses: NDArray[np.int64],
     ) -> KnownRules:  # fmt: skip
-        """Return R rules with their sides, lengths int32[R], scopes int32[R] and uses int64[R]."""
         number = len(uses)
         # Index rules by their rarest word, which has the lowest code: count, side and number.
         max_count = np.int64(1) << 62

@@ -24,9 +24,7 @@ from hierogram.storage.store import Store
 from hierogram.tools.scores.learned_counts import LearnedCounts
 
 _NUMBERS_PENALTY = 4.0
-"""Penalty of a pair whose sides have different numbers, in units of doubt."""
 _COPIED_PENALTY = 4.0
-"""Penalty of a pair whose words are all copied, in units of doubt."""
 _MIN_DEVIATION = 0.05
 """Minimum deviation in `ScoreBaseline`, for stores in which all pairs have nearly the same score."""
 _DEVIATION_PER_MAD = 1.4826
@@ -83,13 +81,8 @@ _MAX_TRAINING_WORDS = 100_000
 """Maximum number of training words per class, selected at even intervals."""
 
 
-class Classifier(NamedTuple):
-    """Mean and deviation of the features of one side, weights, and prior log-odds, as in `Classifiers`."""
-
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    prior: float
+Classifier = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], float]
+"""Mean and deviation of the features of one side, weights, and prior log-odds, as in `Classifiers`."""
 
 
 def train(
@@ -118,12 +111,12 @@ def train(
         weights += step
         if np.abs(step).max() < 1e-6:
             break
-    return Classifier(mean, deviation, weights, float(np.log(len(replaced) / len(original))))
+    return mean, deviation, weights, float(np.log(len(replaced) / len(original)))
 
 
 def stack_classifiers(classifiers: tuple[Classifier | None, Classifier | None]) -> Classifiers:
     """Stack the classifiers of both sides into arrays. The prior is NaN for an untrained side."""
-    untrained = Classifier(np.zeros(FEATURES), np.ones(FEATURES), np.zeros(kernels.EXPANDED), np.nan)
+    untrained = np.zeros(FEATURES), np.ones(FEATURES), np.zeros(kernels.EXPANDED), np.nan
     return Classifiers(*map(np.array, zip(*(classifier or untrained for classifier in classifiers), strict=True)))
 
 
@@ -147,9 +140,7 @@ EXACT_WORD_PAIRS = 350
 _MIN_PROBABILITY = 0.5
 """Minimum probability of a link that is reported."""
 MAX_WORDS = 1_000
-"""Maximum number of words on each side."""
 _BASELINE_PAIRS = 200
-"""Maximum number of example pairs for `ScoreBaseline`."""
 BATCH_SIZE, SMALL_BATCH_SIZE = 200, 20
 """Maximum pairs per kernel call, and a smaller limit so that a daemon can stop between calls."""
 _MAX_CELLS = 20_000
@@ -171,11 +162,8 @@ def batches(rows: Sequence[PairRow], limit: int) -> Iterator[list[PairRow]]:
         yield batch
 
 
-class StoredScore(NamedTuple):
-    """Score of a stored pair, and the mean natural log-probability of its derivation's rules, if any."""
-
-    score: PairScore
-    derivation_log_probability: float | None
+StoredScore = tuple[PairScore, float | None]
+"""Score of a stored pair, and the mean natural log-probability of its derivation's rules, if any."""
 
 
 class Scorer:
@@ -189,7 +177,7 @@ class Scorer:
         scores: list[PairScore] = []
         for pairs in batches(learned.examples[:_BASELINE_PAIRS], SMALL_BATCH_SIZE):
             report("computing typical scores", len(scores), _BASELINE_PAIRS)
-            scores += [scored.score for scored in self.score_stored(pairs)]
+            scores += [score for score, _ in self.score_stored(pairs)]
         log_probabilities = [score.log_probability for score in scores]
         self._baseline = make_baseline([score.evidence for score in scores], log_probabilities)
 
@@ -199,7 +187,7 @@ class Scorer:
         scored = self._run_kernels(pairs)
         derivations = _nan_to_none(scored.numbers[:, kernels.DERIVATION])
         texts = [(row.source.split(" "), row.target.split(" ")) for row in rows]
-        return list(map(StoredScore, self._make_scores(pairs, scored, texts), derivations))
+        return list(zip(self._make_scores(pairs, scored, texts), derivations, strict=True))
 
     def score(self, texts: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[PairScore]:
         """Score pairs that are not stored. Each side must have 1 to `MAX_WORDS` words."""
@@ -281,7 +269,6 @@ class Scorer:
         ]  # fmt: skip
 
     def _train_classifier(self, side: int, report: Phases) -> Classifier | None:
-        """Train the classifier of side 0 or 1 on the examples, with and without replaced words."""
         learned = self.learned
         random = np.random.default_rng([learned.settings.seed, side])
         original, corrupted = [], []
@@ -301,7 +288,6 @@ class Scorer:
         return train(np.concatenate([none, *original]), np.concatenate([none, *corrupted]), report_progress)
 
     def _features(self, pairs: PairsToScore, side: int) -> NDArray[np.float64]:
-        """Return the features of all words of a side, float64[words, FEATURES]."""
         features = np.empty((int((pairs.target_first if side else pairs.source_first)[-1]), FEATURES))
         longest = max(int(np.diff(firsts).max(initial=1)) for firsts in (pairs.source_first, pairs.target_first))
         facts = make_facts(longest, int(np.diff(pairs.link_first).max(initial=1)))

@@ -105,5 +105,4 @@ def terms(
     print_note(f"{plural(len(report.terms), 'term')}{departure_count} of {plural(report.pairs, 'pair')}")
 
 
-_EXAMPLE = "hierogram terms --top 200 -o terms.tbx --languages fr,en"
-EXTENSION = Extension(commands=[Command(INSPECT, terms, _EXAMPLE)])
+EXTENSION = Extension(commands=[Command(INSPECT, terms, "hierogram terms --top 200 -o terms.tbx --languages fr,en")])

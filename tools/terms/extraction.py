@@ -52,7 +52,6 @@ FloatArray = NDArray[np.float64]
 _TABLE_BITS = 22
 """Binary logarithm of the size of the table of approximate counts, indexed by first bits of hashes."""
 _MAX_PENDING = 1 << 20
-"""Maximum number of rows that wait to be merged."""
 
 
 class HashCounter:
@@ -115,14 +114,6 @@ NextPass = Callable[[], Iterable[TermPairs]]
 """Function that starts a new pass over all pairs, in blocks."""
 
 
-class _LinkedPhrases(NamedTuple):
-    """Indices of source phrases and of their renderings, and a hash of each phrase with its rendering."""
-
-    phrases: IntArray
-    renderings: IntArray
-    hashes: HashArray
-
-
 def _count_candidates(
     next_pass: NextPass, approximate_counts: NDArray[np.uint32], words: Vocabularies, options: TermOptions
 ) -> TermCandidates:
@@ -130,9 +121,9 @@ def _count_candidates(
     counter = HashCounter(2 + 2 * options.max_words)
     for pairs in next_pass():
         source, target = make_sides(pairs, words, options.max_words)
-        found = _find_candidates(source, target, options)
-        frequent = approximate_counts[found.hashes >> np.uint64(64 - _TABLE_BITS)] >= options.min_count
-        phrases, renderings, hashes = (column[frequent] for column in found)
+        phrases, renderings, hashes = _find_candidates(source, target, options)
+        frequent = approximate_counts[hashes >> np.uint64(64 - _TABLE_BITS)] >= options.min_count
+        phrases, renderings, hashes = phrases[frequent], renderings[frequent], hashes[frequent]
         sides = np.stack((source.hashes[phrases], target.hashes[renderings])).view(np.int64).T
         source_words = source.rows(words[0].folded[source.words], phrases)
         target_words = target.rows(words[1].folded[target.words], renderings)
@@ -143,8 +134,10 @@ def _count_candidates(
     return _pick_renderings(next_pass, hashes[frequent], descriptions[frequent], words, options)
 
 
-def _find_candidates(source: SidePhrases, target: SidePhrases, options: TermOptions) -> _LinkedPhrases:
-    """Return the phrases of a block that may be terms, with their renderings, once per pair."""
+def _find_candidates(
+    source: SidePhrases, target: SidePhrases, options: TermOptions
+) -> tuple[IntArray, IntArray, HashArray]:
+    """Return the possible terms of a block, their renderings, and hashes of both, once per pair."""
     phrases = np.flatnonzero(source.allowed)
     begins = source.begins(phrases)
     linked = source.high >= source.low
@@ -156,7 +149,7 @@ def _find_candidates(source: SidePhrases, target: SidePhrases, options: TermOpti
     pair, hashes = source.pair[source.begins(phrases)], pair_hashes(source.hashes[phrases], target.hashes[renderings])
     order = np.lexsort((hashes, pair))
     first = np.sort(order[_differs_from_previous(pair[order], hashes[order])])
-    return _LinkedPhrases(phrases[first], renderings[first], hashes[first])
+    return phrases[first], renderings[first], hashes[first]
 
 
 def _differs_from_previous(*columns: IntArray | HashArray) -> BoolArray:
@@ -203,15 +196,6 @@ def _count_pairs(counts: IntArray, side: SidePhrases, phrases: IntArray, rows: I
 
 
 _NESTED_SHARE = 0.8
-"""A phrase is dropped if a longer term occurs in at least this share of its pairs."""
-
-
-class TermScores(NamedTuple):
-    """Scores, log-likelihood ratios and cohesions of n terms, float64[n] each."""
-
-    scores: FloatArray
-    ratios: FloatArray
-    cohesions: FloatArray
 
 
 def likelihood_ratio(both: IntArray, first: IntArray, second: IntArray, pairs: int) -> FloatArray:
@@ -228,8 +212,8 @@ def likelihood_ratio(both: IntArray, first: IntArray, second: IntArray, pairs: i
 
 def _rank_terms(
     candidates: TermCandidates, pairs: int, options: TermOptions, words: Vocabularies
-) -> tuple[TermCandidates, TermScores]:
-    """Return the best terms and their scores, highest score first."""
+) -> tuple[TermCandidates, FloatArray]:
+    """Return the best n terms, and their scores, log-likelihood ratios and cohesions, float64[n, 3]."""
     candidates = candidates.select(
         (candidates.both >= options.min_count) & (candidates.both >= options.consistency * candidates.with_source)
     )
@@ -241,7 +225,7 @@ def _rank_terms(
     )
     scores = ratios * np.maximum(cohesions, 0)
     order = np.lexsort((candidates.sources, -candidates.both, -scores))[: options.top]
-    return candidates.select(order), TermScores(scores[order], ratios[order], cohesions[order])
+    return candidates.select(order), np.stack((scores, ratios, cohesions), axis=1)[order]
 
 
 def _cohesion(words: IntArray, counts: IntArray, vocabulary: TermVocabulary) -> FloatArray:
@@ -295,7 +279,6 @@ def _subphrases(words: IntArray, vocabulary: TermVocabulary) -> tuple[HashArray,
 _MID_SENTENCE_WEIGHT = 1 << 20
 """Weight of the case of an occurrence within a sentence, against 1 at the beginning of a sentence."""
 _MAX_RENDERINGS = 6
-"""Maximum number of reported renderings of a term."""
 _EPOCH = date(1970, 1, 1)
 _LAST_DAY = 1 << 30
 
@@ -384,8 +367,8 @@ class _TermDetails:
             text = GAP.join(self._words[1].text(target.words[run]) for run in runs if len(run))
             self._departures.append((term, int(pairs.ids[pair]), text, *pairs.texts(pair, self._words)))
 
-    def make_terms(self, scores: TermScores, names: Mapping[int, str]) -> list[Term]:
-        """Return the terms with their scores. `names` maps corpus ids to names."""
+    def make_terms(self, scores: FloatArray, names: Mapping[int, str]) -> list[Term]:
+        """Return the terms with their scores, float64[n, 3]. `names` maps corpus ids to names."""
         sources = _group_forms(self._sources, self._words[0])
         renderings = _group_forms(self._renderings, self._words[1])
         corpora: dict[int, dict[str, int]] = defaultdict(dict)
@@ -393,13 +376,13 @@ class _TermDetails:
             corpora[term][names[corpus]] = number
         terms = self._terms
         made_terms = []
-        for k, (score, ratio, cohesive) in enumerate(zip(*scores, strict=True)):
+        for k, (score, ratio, cohesion) in enumerate(scores.tolist()):
             target_text = self._words[1].text(terms.target_words[k]).lower()
             listed = sorted(renderings[k], key=lambda item: item.text.lower() != target_text)[:_MAX_RENDERINGS]
             both, with_source, with_target = (int(column[k]) for column in terms[-3:])
             made_terms.append(Term(
-                sources[k][0].text, listed[0].text, round(float(score), 2), both, with_source, with_target,
-                round(both / with_source, 4), round(float(ratio), 2), round(float(cohesive), 4), tuple(listed),
+                sources[k][0].text, listed[0].text, round(score, 2), both, with_source, with_target,
+                round(both / with_source, 4), round(ratio, 2), round(cohesion, 4), tuple(listed),
                 corpora[k],
                 _EPOCH + timedelta(days=int(self._first[k])), _EPOCH + timedelta(days=int(self._last[k])),
             ))  # fmt: skip
@@ -465,8 +448,8 @@ def terms(
         for block in snapshot.pair_blocks(corpus, TERM_COLUMNS):
             pairs = parse_block(_join_subwords(block, view), words)
             spool.add(pairs)
-            found = _find_candidates(*make_sides(pairs, words, options.max_words), options)
-            np.add.at(approximate_counts, found.hashes >> np.uint64(64 - _TABLE_BITS), 1)
+            *_, hashes = _find_candidates(*make_sides(pairs, words, options.max_words), options)
+            np.add.at(approximate_counts, hashes >> np.uint64(64 - _TABLE_BITS), 1)
             progress("reading", spool.pairs, total)
         if not spool.pairs:
             raise NothingLearnedError(store.url)
@@ -496,7 +479,6 @@ def _word_counts(snapshot: Snapshot, side: str, view: WordView) -> Sequence[tupl
 
 
 def _join_subwords(block: Block, view: WordView) -> Block:
-    """Return a block of `TERM_COLUMNS` with whole words, and links of whole words."""
     if not view.word_parts:
         return block
     number, (*leading, sources, targets, alignments) = block

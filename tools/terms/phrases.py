@@ -114,7 +114,6 @@ def parse_block(block: Block, words: Vocabularies) -> TermPairs:
 
 
 def _parse_words(texts: str, words: TermVocabulary) -> tuple[IntArray, IntArray]:
-    """Return the word ids of all lines, and the end offset of each line."""
     lines = [line.split(" ") for line in texts.split("\n")]
     ends = np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)))
     return np.fromiter(map(words.numbers.__getitem__, chain.from_iterable(lines)), np.int64, int(ends[-1])), ends
@@ -147,7 +146,6 @@ class PairSpool:
 
 
 _NO_LINK = 1 << 40
-"""Value of `low` for a word without links."""
 
 
 def extend_hashes(hashes: HashArray, values: HashArray) -> HashArray:
@@ -207,7 +205,6 @@ def _make_side(
     words: IntArray, ends: IntArray, vocabulary: TermVocabulary, own_links: IntArray, other_links: IntArray,
     max_length: int,
 ) -> SidePhrases:  # fmt: skip
-    """Return the phrases of a side, given its linked words `own_links` and their partners."""
     size = len(words)
     lengths = np.diff(ends, prepend=0)
     pair = np.repeat(np.arange(len(ends)), lengths)

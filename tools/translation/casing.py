@@ -18,7 +18,6 @@ _MIN_FORM_SHARE = 0.05
 _MIN_CAPITALIZED_SHARE = 0.15
 """Share of capitalized words above which nouns are capitalized. German news has 0.31, English 0.08."""
 _NOUN_LANGUAGES = frozenset(("bar", "de", "gsw", "ksh", "lb", "nds", "pdc", "pfl", "stq"))
-"""Languages that capitalize common nouns."""
 _DOTTED_I = frozenset(("az", "crh", "gag", "tr"))
 """Languages in which `i` and `ı` are different letters, each with its own capital."""
 _DUTCH = frozenset(("af", "nl"))
@@ -92,7 +91,6 @@ class Casing:
 
 
 NO_CASING = Casing()
-"""Casing of an unknown language, without forms from a corpus."""
 
 
 def default_casing(language: str | None) -> Casing:
@@ -131,7 +129,6 @@ def learn_rule_casing(words: Sequence[str], within: Sequence[int], language: str
 
 
 def _forms(casing: Casing, anywhere: set[str], within: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
-    """Return `Casing.forms` for the words `anywhere`, given the counts of words within sentences."""
     capital = {small for word in anywhere if (small := casing.lower(word)) != word}
     counted_forms: dict[str, list[tuple[int, str]]] = {}
     for word, count in within.items():
@@ -250,7 +247,6 @@ class _CopiedCase(Enum):
     """Unusual case of a source word, which its translations get."""
 
     NONE = auto()
-    """The case of the word is usual, or the word has no case."""
     LOWER = auto()
     """Lowercase. It only affects words at a start context, and words that the corpus lacks."""
     CAPITAL = auto()
@@ -318,7 +314,6 @@ class _Recaser:
         self._never_capitalized = [j for j, word in enumerate(words) if self.target.is_never_capitalized(word)]
 
     def _copied_case(self, source_word: SourceWord, start: StartContext | None) -> _CopiedCase:
-        """Return the case that a source word passes on. `start` is its start context, if any."""
         word = source_word.text
         if source_word.is_kept or any(map(str.isdigit, word)) or is_mixed(word):
             return _CopiedCase.NONE
@@ -366,7 +361,6 @@ class _Recaser:
         return target.lower(word) if sources and translated == sources else word
 
     def _begins_with_capital(self, j: int, start: StartContext) -> bool:
-        """Check if the target word at `j` gets a capital because of its start context."""
         if not self.target.capital_sentences:
             return False
         source_position = self._find_source_start(j, start)
@@ -383,7 +377,6 @@ class _Recaser:
         return start not in (StartContext.SIGN, StartContext.NUMBER)
 
     def _find_source_start(self, j: int, start: StartContext) -> int | None:
-        """Return the source word whose start context corresponds to that of a target word, or None."""
         source_starts = self._source_starts
         if start is StartContext.SENTENCE:
             return next(iter(source_starts), None)
@@ -403,7 +396,6 @@ class _Recaser:
         return next((i for i in self._sources[j] if i in source_starts), None)
 
     def _words_until(self, j: int, closing: Collection[str]) -> Sequence[str]:
-        """Return the target words from `j` up to the first mark in `closing`."""
         return list(takewhile(lambda word: not _is_sign(word, closing), self.words[j:]))
 
     def _is_speech(self, j: int) -> bool:

@@ -27,9 +27,13 @@ from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import progress
 from hierogram.daemon.shared_options import OUTPUT, REFERENCE, STANDARD_STREAM, AsJson, Threads, Tokenize, Tokenized
 from hierogram.storage.options import Option, OptionError
-from hierogram.tools.translation.language_models.options import EstimationOptions
-from hierogram.tools.translation.options import BEST, TranslateOptions
-from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
+from hierogram.tools.translation.options import (
+    BEST,
+    EstimationOptions,
+    EvaluationOptions,
+    TranslateOptions,
+    TuningOptions,
+)
 
 if TYPE_CHECKING:
     from hierogram.tools.translation.library import Decoder
@@ -162,8 +166,6 @@ def _print_notes(decoder: "Decoder") -> None:
 
 
 class _TranslationWriter:
-    """Writer of translations to the selected output, and of word links to a file."""
-
     def __init__(self, options: TranslateOutput, input_name: str, stack: ExitStack) -> None:
         from hierogram.daemon.files import open_output
 
@@ -298,8 +300,8 @@ def lm(
     if convert and (len(files or ()) != 1 or options != EstimationOptions() or tokenize is not None or tokenized):
         raise UsageError("--convert requires exactly one FILE and cannot be combined with options of estimation")
     from hierogram.daemon.library.store import open
-    from hierogram.tools.translation.language_models.estimation import EstimationReport
-    from hierogram.tools.translation.language_models.files import convert as convert_model
+    from hierogram.tools.translation.estimation import EstimationReport
+    from hierogram.tools.translation.language_models import convert as convert_model
     from hierogram.tools.translation.library import lm as estimate
 
     files = files_or_input(files, "sentences")

@@ -92,15 +92,11 @@ _LINE_END = re.compile("(\r\n|[\n\r\v\f\u0085\u2028\u2029])")
 
 class _PieceKind(Enum):
     TEXT = auto()
-    """Text without tags."""
     OPEN = auto()
-    """Opening tag."""
     CLOSE = auto()
-    """Closing tag."""
     KEPT = auto()
     """Markup that is copied as one token: an empty tag, a comment, or an element that is not translated."""
     GIVEN = auto()
-    """Words with given translations."""
     BLOCK = auto()
     """Tag or element that separates paragraphs."""
 
@@ -151,7 +147,6 @@ def _paragraphs(pieces: list[_Piece], is_html: bool) -> Iterator[DocumentPart]:
 
 
 def _find_partners(pieces: list[_Piece]) -> dict[int, int]:
-    """Map the index of each tag with a partner to the index of the partner. Pairs are nested."""
     partner: dict[int, int] = {}
     opened: list[int] = []
     for k, piece in enumerate(pieces):
@@ -169,7 +164,6 @@ def _find_partners(pieces: list[_Piece]) -> dict[int, int]:
 def _paragraph(
     pieces: list[_Piece], start: int, end: int, partner: dict[int, int], is_html: bool
 ) -> Iterator[Paragraph]:
-    """Yield the paragraph of the pieces `start` to `end` - 1, unless it is empty."""
     paragraph = Paragraph("", is_html=is_html)
     opened: list[TagPair] = []
     without_words: list[TagPair] = []
@@ -222,7 +216,6 @@ def _paragraph(
 
 
 def _element_stop(pieces: list[_Piece], start: int, partner: dict[int, int]) -> int:
-    """Return the index after the element or piece at `start`."""
     return partner[start] + 1 if start in partner and pieces[start].kind is _PieceKind.OPEN else start + 1
 
 
@@ -395,7 +388,6 @@ def _target_spans(
 
 
 def _longest_run(owner: dict[int, int], number: int) -> Span | None:
-    """Return the longest run of target words of span `number`, uninterrupted by other spans, or None."""
     runs = [list(run) for key, run in groupby(sorted(owner), owner.get) if key == number]
     best = max(runs, key=len, default=None)
     return (best[0], best[-1] + 1) if best else None

@@ -146,7 +146,6 @@ class Glossary:
                     break
 
     def _boundaries(self, run: Sequence[TextWord]) -> list[int]:
-        """Return the positions in the joined text of a run where an entry may start or end."""
         boundaries, position = [], 0
         for word in run:
             at_words_only = self.segmented or word.token[-1] in SYLLABLE_ENDS

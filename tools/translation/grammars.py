@@ -39,7 +39,7 @@ from hierogram.tools.translation.casing import (
     learn_casing,
     learn_rule_casing,
 )
-from hierogram.tools.translation.language_models.files import has_kind, read_arrays, write_arrays
+from hierogram.tools.translation.language_models import has_kind, read_arrays, write_arrays
 from hierogram.tools.translation.rule_files import RuleReader, TranslationRules, read_rule_file
 
 
@@ -88,7 +88,6 @@ _SENTENCE_END, _AFTER_LAST_WORD = regex.compile(r" [\p{STerm}…]+(?= )"), re.co
 _MAX_LINKED_RULES = 1_000
 """Number of rules above which the links of a word are counted in a sample of its rules."""
 _MEMORY = 1 << 30
-"""Memory limit of the scratch database, bytes."""
 
 
 @dataclass(frozen=True)
@@ -319,9 +318,15 @@ class StoreGrammar:
 
 
 def _learn_text_attributes(snapshot: Snapshot) -> dict[str, Any]:
-    """Return the fields of `TranslationGrammar` that depend on the settings and pairs of a store."""
+    """Return the fields of `TranslationGrammar` that depend on the settings and first pairs of a store."""
     pipeline = make_pipeline(snapshot.settings())
-    sources, targets = _read_sample(snapshot)
+    sources: list[str] = []
+    targets: list[str] = []
+    for _, lines in snapshot.pair_blocks(columns=("source", "target")):
+        sources += map(join_parts, lines[0].split("\n"))
+        targets += map(join_parts, lines[1].split("\n"))
+        if len(sources) > _SAMPLED_PAIRS:
+            break
     source_casing, target_casing = (
         default_casing(language) if pipeline.lower else learn_casing(lines, language)
         for lines, language in zip((sources, targets), pipeline.languages or (None, None), strict=True)
@@ -338,15 +343,3 @@ def _learn_text_attributes(snapshot: Snapshot) -> dict[str, Any]:
         "group_size": int(np.quantile(sentences, _GROUP_QUANTILE, method="inverted_cdf")),
         "length_ratio": target_letters / letters if lengthens else 0.0,
     }
-
-
-def _read_sample(snapshot: Snapshot) -> tuple[list[str], list[str]]:
-    """Return the source and target lines of the first aligned pairs, as whole words."""
-    sources: list[str] = []
-    targets: list[str] = []
-    for _, lines in snapshot.pair_blocks(columns=("source", "target")):
-        sources += map(join_parts, lines[0].split("\n"))
-        targets += map(join_parts, lines[1].split("\n"))
-        if len(sources) > _SAMPLED_PAIRS:
-            break
-    return sources, targets

@@ -19,20 +19,18 @@ from hierogram.daemon.shared_options import THREADS
 from hierogram.daemon.text.inspection import text_advice
 from hierogram.daemon.text.lines import check_readable, read_sentences
 from hierogram.daemon.text.pipeline import TOKENS, make_pipeline
+from hierogram.tools.translation.estimation import build_model
 from hierogram.tools.translation.grammars import write_grammar
-from hierogram.tools.translation.language_models.estimation import build_model
-from hierogram.tools.translation.language_models.options import EstimationOptions
-from hierogram.tools.translation.options import BEST, TranslateOptions
+from hierogram.tools.translation.options import BEST, EstimationOptions, EvaluationOptions, TranslateOptions
 from hierogram.tools.translation.resources import GrammarFollower, TranslationResources, load_resources
 from hierogram.tools.translation.store_translator import Corrections
 from hierogram.tools.translation.text_translator import TextTranslation, TextTranslator
 from hierogram.tools.translation.translating import Translator, in_threads
-from hierogram.tools.translation.tuning.options import EvaluationOptions
 
 if TYPE_CHECKING:
     from hierogram.tools.keywords import EstimationKeywords, EvaluationKeywords, TranslateKeywords
-    from hierogram.tools.translation.language_models.estimation import EstimationReport
-    from hierogram.tools.translation.tuning.evaluation import MetricScores
+    from hierogram.tools.translation.estimation import EstimationReport
+    from hierogram.tools.translation.evaluation import MetricScores
 
 Files = PathLike | Sequence[PathLike]
 
@@ -161,7 +159,7 @@ def evaluate(
     Options are the fields of `EvaluationOptions`, such as `metrics=("bleu",)`. Requires the extra `evaluate`. Raises
     `InputError`, `UsageError`.
     """
-    from hierogram.tools.translation.tuning.evaluation import evaluate
+    from hierogram.tools.translation.evaluation import evaluate
 
     outputs, reference_texts = read_files(translations), read_files(references)
     resolved = resolve_options(EvaluationOptions, options, chosen)

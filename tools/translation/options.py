@@ -1,11 +1,11 @@
-"""Options of the decoder, shared by commands and the daemon."""
+"""Options of decoding, language models, tuning and evaluation, shared by commands and the daemon."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 from hierogram.daemon.exports.options import check_count_flags
-from hierogram.daemon.shared_options import MAX_SCOPE, CurrentSample, MinCount, PosteriorMean, Tokenize, Tokenized
+from hierogram.daemon.shared_options import MAX_SCOPE, CurrentSample, MinCount, PosteriorMean, Seed, Tokenize, Tokenized
 from hierogram.storage.options import Option, OptionError, Options
 
 NO_MODEL = "none"
@@ -81,3 +81,49 @@ class TranslateOptions(DecodingOptions):
         DecodingOptions.__post_init__(self)
         if self.tokenize is not None and self.tokenized:
             raise OptionError("tokenize", "cannot be combined with --tokenized")
+
+
+@dataclass(frozen=True, slots=True)
+class EstimationOptions:
+    """Options for estimating an n-gram model."""
+
+    order: Annotated[int, Option("Order of the model: number of words of the longest n-grams.", min=1, max=15)] = 3
+    max_words: Annotated[
+        int | None, Option("Maximum size of the vocabulary. Rarer words become <unk>.", min=1, shown="all")
+    ] = None
+    min_word_count: Annotated[int, Option("Minimum number of occurrences. Rarer words become <unk>.", min=1)] = 1
+    memory: Annotated[
+        int, Option("Memory for counting and sorting, in MB. Larger data are sorted in files.", min=100)
+    ] = 500
+
+
+METRICS = {"bleu": "", "chrf": "", "ter": "lower is better"}
+TOKENIZERS = {"none": "tokenized text", "13a": "default of sacrebleu", "intl": "", "char": "", "zh": "Chinese"}
+
+
+@dataclass(frozen=True, slots=True)
+class TuningOptions:
+    """Options for tuning weights [Hopkins & May 2011]."""
+
+    iterations: Annotated[int, Option("Maximum number of rounds after the first.", min=1)] = 15
+    best: Annotated[int, Option("Candidates per sentence in each round.", min=2)] = 100
+    length: Annotated[
+        float,
+        Option(
+            "Target ratio of translation length to reference length. The weight of the word count is fitted to reach "
+            "it. 0 disables the fit.",
+            min=0,
+        ),
+    ] = 1.0
+    held_out: Annotated[
+        int, Option("Without FILE: number of pairs to hold out for tuning, up to a tenth of the store.", min=1)
+    ] = 200
+    seed: Seed = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationOptions:
+    """Options for comparing translations."""
+
+    metrics: Annotated[tuple[str, ...], Option("Metrics, separated by commas.", values=METRICS)] = tuple(METRICS)
+    tokenizer: Annotated[str, Option("Tokenization of BLEU.", values=TOKENIZERS)] = "13a"

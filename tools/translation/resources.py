@@ -18,17 +18,16 @@ from hierogram.daemon.exports.formats import DEFAULT_WEIGHTS, GLUE, UNKNOWN, WOR
 from hierogram.daemon.exports.options import ExportOptions
 from hierogram.daemon.files import atomic_write, cache_folder
 from hierogram.daemon.progress import Progress, progress
-from hierogram.daemon.text.lines import open_lines
+from hierogram.daemon.text.lines import numbered_lines
 from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline, TextSide, make_pipeline, two_languages
 from hierogram.storage.exceptions import StoreError
 from hierogram.storage.records.pairs import DERIVED
 from hierogram.storage.store import Store
+from hierogram.tools.translation.estimation import build_model
 from hierogram.tools.translation.fixed_words import Glossary, read_glossary
 from hierogram.tools.translation.grammars import StoreGrammar, TranslationGrammar, open_grammar, read_weights
-from hierogram.tools.translation.language_models.estimation import build_model, tokenized_blocks
-from hierogram.tools.translation.language_models.files import ModelWithVocabulary, open_language_model
-from hierogram.tools.translation.language_models.options import EstimationOptions
-from hierogram.tools.translation.options import NO_MODEL, TranslateOptions
+from hierogram.tools.translation.language_models import ModelWithVocabulary, open_language_model
+from hierogram.tools.translation.options import NO_MODEL, EstimationOptions, TranslateOptions
 from hierogram.tools.translation.translating import Translator
 
 MAX_PAIRS = 200_000
@@ -37,7 +36,6 @@ STORE_MODEL_OPTIONS = EstimationOptions(order=5)
 """Options of a store's language model. 5-grams have higher BLEU than 3-grams (docs/performance.md)."""
 _STEP = 1.1
 _KEPT_FILES = 8
-"""Maximum number of models in the cache folder."""
 
 _log = logging.getLogger(__name__)
 
@@ -137,20 +135,17 @@ def _append_text(path: Path, side: TextSide, files: Sequence[Path]) -> None:
         seen = set(map(hash, file))
     with path.open("ab") as file:
         for found in files:
-            number = 0
-            with open_lines(str(found)) as lines:
-                for block in tokenized_blocks(side, lines):
-                    for tokens in block.split(b"\n")[:-1]:
-                        number += 1
-                        try:
-                            tokens.decode()
-                        except UnicodeDecodeError as error:
-                            problem = f"not UTF-8 ({error.reason}): convert the file first"
-                            raise InputError(f"{found}, line {number}: {problem}") from error
-                        data = _model_line(tokens)
-                        if data and hash(data) not in seen:
-                            seen.add(hash(data))
-                            file.write(data)
+            for name, number, line in numbered_lines(str(found)):
+                tokens = side.tokenize_bytes(line)
+                try:
+                    tokens.decode()
+                except UnicodeDecodeError as error:
+                    problem = f"not UTF-8 ({error.reason}): convert the file first"
+                    raise InputError(f"{name}, line {number}: {problem}") from error
+                data = _model_line(tokens)
+                if data and hash(data) not in seen:
+                    seen.add(hash(data))
+                    file.write(data)
 
 
 def _model_line(tokens: bytes) -> bytes:
@@ -301,7 +296,6 @@ class GrammarFollower:
     def __init__(self, store: Store, resources: TranslationResources) -> None:
         self._store = store
         self.resources = resources
-        """Resources of the newest translator."""
         self._lock = threading.Lock()
         self._first = threading.Lock()
         self._showing = threading.Lock()
@@ -344,7 +338,6 @@ class GrammarFollower:
                 self._start("read-grammar", self._read_whole)
 
     def _start(self, name: str, work: Callable[[], None]) -> None:
-        """Run `work` in a background thread unless a thread of this name is running."""
 
         def run() -> None:
             with suppress(DaemonError, StoreError):

@@ -23,7 +23,6 @@ from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
 from hierogram.storage.browsing.reader import literal
 
 _LOGARITHMIC = tuple(name for name, feature in BY_NAME.items() if feature.logarithmic)
-"""Names of the features whose logarithm the decoder uses."""
 _NAMES_BY_CDEC_NAME = {feature.cdec: feature.name for feature in FEATURES}
 _MIN_PROBABILITY = 1e-100
 """Value that replaces a probability of 0."""
@@ -52,7 +51,6 @@ _NUMBERED_IN_TABLES = re.compile(r"\[(X),([1-9][0-9]?)\]")
 _LINKED = re.compile(r"\[X\]\[([^\[\]\s]+)\]")
 """Nonterminal of Moses, such as `[X][X]`, which a link connects to the other side."""
 _INITIAL_CAPACITY = 1 << 16
-"""Initial number of rules for which memory is allocated."""
 _MOSES_ESCAPES = (
     ("&#124;", "|"), ("&#91;", "["), ("&#93;", "]"), ("&bar;", "|"), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"),
 )  # fmt: skip
@@ -98,7 +96,6 @@ class RuleReader:
         yield self.rules
 
     def _parse_lines(self, data: bytes) -> bytes:
-        """Parse complete lines. Returns the bytes after the last line end."""
         text = np.frombuffer(bytearray(data), np.uint8)
         self._cursor[rule_lines.AT] = 0
         source, target, names = growing = self._source, self._target, self._feature_vocabulary

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from html import escape
@@ -31,25 +31,21 @@ if TYPE_CHECKING:
     from hierogram.tools.translation.text_translator import TextTranslator
 
 CORPUS = "corrections"
-"""Corpus of the pairs that are corrections."""
 
 _LEADING_TAG = re.compile(rf"\s*{TAG.pattern}")
-
-Withdraw = Callable[[Sequence[int]], object]
-"""Callback that withdraws the pairs with the given ids. It may return before they are withdrawn."""
 
 
 class Corrections:
     """Corrections of a store, one pair each in the corpus `corrections`. Thread-safe.
 
-    External ids begin with a digest of the source text. The newest correction of a text is valid. A new correction is
-    stored before the previous correction is withdrawn, so that a text never lacks its correction.
+    An external id consists of digests of both texts and a number that is larger than the numbers of earlier corrections
+    of the text. The newest correction of a text is valid. A new correction is stored before the previous correction is
+    withdrawn, so that a text never lacks its correction.
     """
 
-    def __init__(self, store: GrammarStore, withdraw: Withdraw | None = None) -> None:
+    def __init__(self, store: GrammarStore) -> None:
         self._store = store.store
         self._reader = store.reader
-        self._withdraw = withdraw or store.withdraw
 
     def find(self, text: str, html: bool = False) -> str | None:
         """Return the newest correction of a text, or None. Differences in whitespace are ignored.
@@ -77,17 +73,18 @@ class Corrections:
         check_input_kind(self._store, PAIRS)
         earlier = self._find_pairs(text)
         identifier = _digest(text) + _digest(translation)
-        if earlier and earlier[0].external_id == identifier:
-            return earlier[0].id
-        if repeated := [pair.id for pair in earlier if pair.external_id == identifier]:
-            # The same correction was stored before. Withdraw it so that it can be stored again as the newest.
-            self._withdraw(repeated)
+        number = 0
+        if earlier:
+            newest_id = earlier[0].external_id or ""
+            if newest_id.startswith(identifier):
+                return earlier[0].id
+            number = int(newest_id[len(identifier) :] or 0) + 1
         settings = self._store.settings()
         source, target = _normalize_spaces(text), _normalize_spaces(translation)
         if settings.tokenize is False:
             # The store takes tokens, but corrections are running text.
             source, target = make_pipeline(settings).for_running_text().pair(source, target)
-        new_pair = MemoryPairs([{"source": source, "target": target, "id": identifier}], origin)
+        new_pair = MemoryPairs([{"source": source, "target": target, "id": f"{identifier}{number or ''}"}], origin)
         report = ingest(self._store, new_pair, CORPUS)
         if report.first_rejected:
             raise InputError(f"the correction cannot be stored: {report.first_rejected[0].message}")
@@ -106,18 +103,16 @@ def _normalize_spaces(text: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """Return half of a correction's id: the digest of a text with normalized whitespace."""
+    """Return the digest of a text with normalized whitespace, 32 hexadecimal digits."""
     return blake2b(_normalize_spaces(text).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 TEXT_FORMATS = (TEXT, HTML)
-"""Formats of running text."""
 
 MAX_TRANSLATED = 250_000
 """Maximum product of a request's number of characters and its number of translations per text."""
 
 _MAX_WORDS_LOOKED_UP = 400
-"""Maximum number of words of a text that language detection looks up."""
 _MAX_PAIRS_COUNTED = 50_000
 """Maximum number of pairs counted for language detection in a store of word parts."""
 _MAX_LOG_ODDS = 20.0
@@ -145,8 +140,8 @@ class PlainTranslation:
 class StoreTranslator:
     """Translator of running text with a store's newest grammar, read on first use. Thread-safe."""
 
-    def __init__(self, opened: GrammarStore, options: TranslateOptions, withdraw: Withdraw | None = None) -> None:
-        self.corrections = Corrections(opened, withdraw)
+    def __init__(self, opened: GrammarStore, options: TranslateOptions) -> None:
+        self.corrections = Corrections(opened)
         self._store = opened.store
         self._options = options
         self._lock = threading.Lock()

@@ -56,9 +56,8 @@ class _SourceUnit(NamedTuple):
 class _Sentence(NamedTuple):
     """Sentence, or group of sentences that are decoded together."""
 
-    # Text since the sentence before it, or since the start of the paragraph. Escaped if the document is HTML.
+    # Text before its translation in the paragraph. Escaped if the document is HTML.
     text_before: str
-    is_first: bool
     units: list[_SourceUnit]
     part_count: int
     """Number of parts that were decoded separately, more than one for a long sentence."""
@@ -184,8 +183,8 @@ class TextTranslator:
                 if units := list(self._units(part, start, stop)):
                     decoded = self._decode(units, limit)
                     decoded_parts += decoded
-                    text_before, is_first = part.escape(part.text[end:start]), not sentences_of_paragraph
-                    sentences_of_paragraph.append(_Sentence(text_before, is_first, units, len(decoded)))
+                    text_before = self._text_between(part.escape(part.text[end:start]), not sentences_of_paragraph)
+                    sentences_of_paragraph.append(_Sentence(text_before, units, len(decoded)))
                     end = stop
         all_sentences = list(chain.from_iterable(sentences.values()))
         words = tuple(unit.grammar_form for sentence in all_sentences for unit in sentence.units)
@@ -222,7 +221,6 @@ class TextTranslator:
         return [(group[0][0], group[-1][1]) for group in groups]
 
     def _units(self, paragraph: Paragraph, start: int, stop: int) -> Iterator[_SourceUnit]:
-        """Tokenize the characters `start` to `stop` of a paragraph."""
         protected = [span for span in paragraph.kept if start <= span.start < stop]
         source, target = self.pipeline.source, self.pipeline.target
         kept_texts = {span.start: span.written for span in protected}
@@ -269,7 +267,6 @@ class TextTranslator:
         self, document: Sequence[DocumentPart], sentences: dict[int, list[_Sentence]], translation: Translation,
         candidate: int,
     ) -> tuple[str, list[TextParagraph]]:  # fmt: skip
-        """Return the text of a candidate, and its paragraphs with words."""
         links: list[list[int]] = [[] for _ in translation.source]
         for i, j in translation.alignment(candidate):
             links[i].append(j)
@@ -331,7 +328,7 @@ class TextTranslator:
                     cased = ["" if j in dropped else word for j, word in enumerate(cased)]
         separators = self.pipeline.target.rules.separators(cased)
         if separators:
-            separators[0] = self._text_before(sentence)
+            separators[0] = sentence.text_before
         default_separators = self.pipeline.source.rules.separators(sources)
         for (first, second), to_first, to_second, separator in zip(
             pairwise(units), linked, linked[1:], default_separators[1:], strict=False
@@ -348,14 +345,14 @@ class TextTranslator:
             kept_text = units[protected[j]].kept_text if j in protected else None
             yield DisplayedWord(separator, paragraph.escape(token_text(word)) if kept_text is None else kept_text)
 
-    def _text_before(self, sentence: _Sentence) -> str:
+    def _text_between(self, text: str, is_first: bool) -> str:
         """Return the text before a sentence. Spaces are added or removed if only one language uses spaces."""
-        text_before, spaced = sentence.text_before, self.pipeline.target.rules.spaced
+        spaced = self.pipeline.target.rules.spaced
         if spaced == self.pipeline.source.rules.spaced:
-            return text_before
+            return text
         if not spaced:
-            return text_before.strip(" ")
-        return text_before if text_before[-1:].isspace() or sentence.is_first else f"{text_before} "
+            return text.strip(" ")
+        return text if text[-1:].isspace() or is_first else f"{text} "
 
 
 def _remove_spaces(
@@ -472,7 +469,6 @@ def _original(paragraph: Paragraph, pairs: Sequence[TagPair], start: int, end: i
 
 
 def _input_phrases(units: Sequence[_SourceUnit], keep_numerals: bool) -> list[InputPhrase]:
-    """Return the input of the decoder. `keep_numerals` passes words with digits through."""
     phrases: list[InputPhrase] = []
 
     def given_translations(unit: _SourceUnit) -> tuple[Words, ...]:
@@ -489,7 +485,6 @@ def _input_phrases(units: Sequence[_SourceUnit], keep_numerals: bool) -> list[In
 
 
 def _select_by_numerals(part: DecodedPart) -> list[int]:
-    """Return the indices of the derivations whose translations have the same numerals as the source."""
     numerals = _count_numerals(part.source_words())
     return [k for k, words in enumerate(part.translations) if _count_numerals(words) == numerals]
 

@@ -39,7 +39,7 @@ from hierogram.storage.records.parts import index_words, is_modifier, join_parts
 from hierogram.tools.translation.casing import is_word
 from hierogram.tools.translation.fixed_words import Glossary, InputPhrase, Words, input_phrases, split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, pack_grammar
-from hierogram.tools.translation.language_models.files import ModelWithVocabulary
+from hierogram.tools.translation.language_models import ModelWithVocabulary
 from hierogram.tools.translation.oov_substitutes import SubstituteFinder, is_capitalized_within_sentence
 from hierogram.tools.translation.rule_files import RuleReader
 
@@ -262,8 +262,6 @@ class Translation:
 
 
 class _InputSymbol(NamedTuple):
-    """Input symbol of the decoder."""
-
     # Source words of the symbol, or a part of a word. Empty for the second and later substitutes of an unknown word.
     words: Words
     # Source symbol in the grammar, or `UNKNOWN_SYMBOL`.
@@ -367,7 +365,6 @@ class Translator:
             yield items
 
     def _symbols(self, items: list[InputPhrase]) -> Iterator[_InputSymbol]:
-        """Yield the input symbols of single words and of phrases with a given translation."""
         grammar, before = self.grammar, ""
         for item in items:
             if item.given:
@@ -415,7 +412,6 @@ class Translator:
         return (word, *[""] * (len(numbers) - 1)), numbers
 
     def _input_sentence(self, symbols: Sequence[_InputSymbol]) -> tuple[InputSentence, list[str]]:
-        """Return the input of the decoder, and the target words that are not in the grammar."""
         grammar = self.grammar
         extra_words: dict[str, int] = {}
         numbers, extra_first, target, target_start, passes = [], [0], [], [0], []

@@ -33,17 +33,16 @@ from hierogram.storage.database.connection import parse_url, sqlite_file
 from hierogram.storage.exceptions import install_extra
 from hierogram.storage.options import as_plain as options_as_plain
 from hierogram.storage.store import Store, open_store
+from hierogram.tools.translation.estimation import build_model
+from hierogram.tools.translation.evaluation import check_lines
 from hierogram.tools.translation.fixed_words import split_words
 from hierogram.tools.translation.grammars import TranslationGrammar, toml_table, translation_kind
-from hierogram.tools.translation.language_models.estimation import build_model
 from hierogram.tools.translation.library import Files, list_paths, read_files
-from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.options import TranslateOptions, TuningOptions
 from hierogram.tools.translation.resources import STORE_MODEL_OPTIONS, TranslationResources, load_resources
 from hierogram.tools.translation.translating import in_threads
-from hierogram.tools.translation.tuning.evaluation import check_lines
-from hierogram.tools.translation.tuning.options import TuningOptions
-from hierogram.tools.translation.tuning.tuning import NBest
-from hierogram.tools.translation.tuning.tuning import tune as tune_weights
+from hierogram.tools.translation.tuning import NBest
+from hierogram.tools.translation.tuning import tune as tune_weights
 
 if TYPE_CHECKING:
     from hierogram.tools.keywords import TuningKeywords
@@ -52,23 +51,12 @@ PAIRS_PER_HELD_OUT = 10
 """Hold out up to one pair in ten, because the grammar of fewer pairs would differ too much."""
 
 
-class HeldOut(NamedTuple):
-    """Copy of a store without the held-out pairs."""
-
-    store: Store
-    # File of a language model of the copy's target side.
-    model: str
-    # Lines of the held-out pairs, as whole words.
-    sources: list[str]
-    targets: list[str]
-
-
 @contextmanager
-def hold_out(store: Store, pairs: int, seed: int, bar: Progress) -> Iterator[HeldOut]:
+def hold_out(store: Store, pairs: int, seed: int, bar: Progress) -> Iterator[tuple[Store, str, list[str], list[str]]]:
     """Hold out up to `pairs` random pairs, in a copy of the store that is deleted when the context ends.
 
-    Raises `WrongKindError`, and `UsageError` if the store is not an SQLite store or has fewer than `PAIRS_PER_HELD_OUT`
-    pairs.
+    Yields the copy, the file of a language model of its target side, and both sides of the held-out pairs. Raises
+    `WrongKindError`, and `UsageError` if the store is not an SQLite store or has fewer than `PAIRS_PER_HELD_OUT` pairs.
     """
     translation_kind(store)
     if sqlite_file(parse_url(store.url)) is None:
@@ -90,7 +78,7 @@ def hold_out(store: Store, pairs: int, seed: int, bar: Progress) -> Iterator[Hel
             write_lines(text, training_targets)
             build_model([str(text)], [model], STORE_MODEL_OPTIONS, bar)
             sources, targets = [view.line(row.source) for row in chosen], [view.line(row.target) for row in chosen]
-            yield HeldOut(copy, str(model), sources, targets)
+            yield copy, str(model), sources, targets
 
 
 @dataclass
@@ -183,11 +171,11 @@ def tune(
             if not isinstance(grammar, GrammarStore) or list_paths(references):
                 raise UsageError("expected sentences and references, or only a store from which pairs are held out")
             bar = stack.enter_context(progress("hold out", "pairs"))
-            held_out = stack.enter_context(hold_out(grammar.store, resolved.held_out, resolved.seed, bar))
-            store = held_out.store
-            translate = replace(translate, lm=held_out.model, tokenize=None, tokenized=True)
-            source_text, reference_texts = ("held-out pairs", held_out.sources), [("held-out pairs", held_out.targets)]
-            inputs |= {"lm": None, "sentences": f"{len(held_out.sources)} pairs of the store"}
+            held_out = hold_out(grammar.store, resolved.held_out, resolved.seed, bar)
+            store, model, sources, targets = stack.enter_context(held_out)
+            translate = replace(translate, lm=model, tokenize=None, tokenized=True)
+            source_text, reference_texts = ("held-out pairs", sources), [("held-out pairs", targets)]
+            inputs |= {"lm": None, "sentences": f"{len(sources)} pairs of the store"}
         else:
             source_text, reference_texts = (str(sentences), read_sentences(str(sentences))), read_files(references)
             check_lines([source_text], reference_texts)

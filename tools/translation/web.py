@@ -41,7 +41,7 @@ class WebTranslator(StoreTranslator):
 
     def __init__(self, context: WebContext) -> None:
         options = context.configuration.section(DecodingOptions).to_translate()
-        super().__init__(context.service.grammar_store, options, context.service.withdraw)
+        super().__init__(context.service.grammar_store, options)
 
     def newest(self) -> "tuple[TextTranslator, int]":
         """Return the newest translator. Raises `ProblemError` if a resource cannot be read."""
@@ -186,7 +186,6 @@ def page_routes(page: PageContext, web_translator: WebTranslator) -> APIRouter:
             "translation": "",
             "paragraphs": [],
             "corrections": [],
-            "position": None,
             "language_model": None,
             "sql": [],
             "_problem": None,
@@ -208,7 +207,7 @@ def page_routes(page: PageContext, web_translator: WebTranslator) -> APIRouter:
         return await to_thread.run_sync(page.render, request, "translate", content)
 
     def translation_content(text: str) -> dict[str, Any]:
-        translator, position = web_translator.newest()
+        translator, _ = web_translator.newest()
         translation = translator.translate(text, format="text")
         with page.reader.read() as transaction:
             settings = transaction.settings()
@@ -216,7 +215,6 @@ def page_routes(page: PageContext, web_translator: WebTranslator) -> APIRouter:
                 "translation": translation.text,
                 "paragraphs": _describe_paragraphs(transaction, translation),
                 "corrections": [web_translator.corrections.find(item.text) for item in translation.paragraphs],
-                "position": position,
                 "language_model": web_translator.language_model(),
                 "_symbols": lambda side: split_symbols(side, settings),
                 "sql": transaction.statements,
@@ -246,11 +244,8 @@ def page_routes(page: PageContext, web_translator: WebTranslator) -> APIRouter:
                 "pairs": [
                     {
                         "id": item.id,
-                        "corpus": item.corpus,
-                        "source": item.source,
-                        "target": item.target,
-                        "source_text": translator.pipeline.source.detokenize_stored(item.source),
-                        "target_text": translator.pipeline.target.detokenize_stored(item.target),
+                        "source": translator.pipeline.source.detokenize_stored(item.source),
+                        "target": translator.pipeline.target.detokenize_stored(item.target),
                     }
                     for item in pairs
                 ],

@@ -256,7 +256,6 @@ def _base_probabilities(counts: Mapping[Production, float], base: str) -> dict[P
 
 
 def _number_productions(builder: _RuleBuilder) -> tuple[Productions, list[Production]]:
-    """Return the productions of all rules as numbers, and the productions by number."""
     names = [*builder.labels, *builder.subtree_labels]
     numbers: dict[Production, int] = {}
     max_size = max(map(len, builder.rules))
@@ -277,7 +276,6 @@ def _number_productions(builder: _RuleBuilder) -> tuple[Productions, list[Produc
 
 
 def _list_productions(rule: FragmentRule, names: list[str]) -> list[tuple[Production, int]]:
-    """Return the productions of a rule, each with the part of the rule's span."""
     productions = _chain(rule.top, WHOLE_SPAN)
     if rule.kind == LEXICAL_EDGE:
         productions.append((Production(rule.top[-1], (rule.word,), True), WHOLE_SPAN))

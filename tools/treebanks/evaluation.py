@@ -17,12 +17,9 @@ from hierogram.daemon.text.treebanks.trees import Node, Tree
 
 TRACE = "-NONE-"
 DELETED_TAGS = frozenset({",", ":", "``", "''", "."})
-"""Tags of words that are not counted."""
 DELETED_LABELS = frozenset({"TOP", "", TRACE, *DELETED_TAGS})
-"""Labels of brackets that are not counted."""
 EQUAL_LABELS = {"PRT": "ADVP"}
 CUTOFF_WORDS = 40
-"""Maximum number of words of the sentences in the score `up_to_cutoff`."""
 
 
 class Brackets(NamedTuple):
@@ -44,10 +41,7 @@ class Brackets(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BracketScore:
-    """Scores from 0 to 1, and counts.
-
-    `exact` is the share of sentences whose brackets are all correct, `tagging` the share of correct tags.
-    """
+    """Number of sentences, and scores from 0 to 1: `exact` for whole sentences, `tagging` for tags."""
 
     sentences: int
     precision: float
@@ -55,9 +49,6 @@ class BracketScore:
     f1: float
     exact: float
     tagging: float
-    matched_brackets: int
-    gold_brackets: int
-    predicted_brackets: int
 
 
 def collect_brackets(tree: Tree) -> Brackets:
@@ -129,6 +120,4 @@ def _score(pairs: Iterable[tuple[Brackets, Brackets]]) -> BracketScore:
     precision = matched / guessed if guessed else 1.0
     recall = matched / in_gold if in_gold else 1.0
     f1 = 2 * precision * recall / (precision + recall) if matched else 0.0
-    return BracketScore(
-        sentences, precision, recall, f1, exact / max(1, sentences), tagged / max(1, tags), matched, in_gold, guessed
-    )
+    return BracketScore(sentences, precision, recall, f1, exact / max(1, sentences), tagged / max(1, tags))

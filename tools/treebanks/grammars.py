@@ -114,20 +114,10 @@ def binarize(grammar: TreeGrammar) -> TreeGrammar:
     return TreeGrammar(binarize_all(grammar.fragments), derivations)
 
 
-class StoredTreeGrammar(NamedTuple):
-    """Grammar of a store, and the settings with which it was learned."""
-
-    grammar: TreeGrammar
-    # Prior of each label.
-    priors: dict[str, Prior]
-    # Transformations of the trees before learning, to be undone in parses.
-    transformations: Transformations
-    # Base distribution, one of `BASES`.
-    base: str
-
-
-def load_grammar(store: Store, current_sample: bool = False) -> StoredTreeGrammar:
-    """Load the grammar of a store.
+def load_grammar(
+    store: Store, current_sample: bool = False
+) -> tuple[TreeGrammar, dict[str, Prior], Transformations, str]:
+    """Return a store's grammar, priors of labels, tree transformations, and base distribution.
 
     Counts are expected uses, or with `current_sample` the uses in the current derivations. Raises `WrongKindError` if
     the store has no tree grammar, and `InputError` if nothing is learned yet.
@@ -142,7 +132,7 @@ def load_grammar(store: Store, current_sample: bool = False) -> StoredTreeGramma
     if not grammar.fragments:
         raise InputError(f"{store.url}: nothing learned yet: run `hierogram --store {store.url} learn`")
     priors = {label: Prior(*parameters) for label, *parameters in store.labels()}
-    return StoredTreeGrammar(grammar, priors, transformations, settings.base)
+    return grammar, priors, transformations, settings.base
 
 
 def _read_rules(parts: Iterable[StoredRules], current_sample: bool) -> TreeGrammar:

@@ -45,7 +45,6 @@ class _BestSpan(NamedTuple):
 def _best_by_label(
     cell: _Cell, best: dict[tuple[int, int], dict[str, _BestSpan]], start: int, end: int
 ) -> dict[str, _BestSpan]:
-    """Return the best subtree of each label over a span, given those over shorter spans."""
     best_spans: dict[str, _BestSpan] = {}
     single = []
     for ((label, children, is_lexical), split), count in cell.items():
@@ -143,7 +142,6 @@ class Parser:
         return visits, int(first[best])
 
     def _tree(self, forest: ChartDerivations, derivation: NDArray[np.int64]) -> Tree:
-        """Return the tree of a derivation, given its edges in preorder."""
         rows = forest.graph.items.edge[derivation][::-1]
         done: list[Node] = []
         for kind, rule in zip(rows["kind"].tolist(), rows["rule"].tolist(), strict=True):
@@ -199,7 +197,6 @@ class Parser:
 
 
 def _wrap(labels: Sequence[str], node: Node) -> Node:
-    """Return the node below a unary chain of labels, given from the top down."""
     for label in reversed(labels):
         node = Tree(label, (node,))
     return node

@@ -16,7 +16,6 @@ METHODS = {
 """Objectives of parsing [CGB09 §5]."""
 
 MPP_DRAWS = 1000
-"""Default number of derivations to sample per sentence for mpp."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline
 from hierogram.daemon.text.word_view import PairInWords, WordView
 from hierogram.samplers.grammar.known_links import KnownLinks
 from hierogram.storage.records.parts import PART_MARK, join_parts
-from hierogram.tools.integrations.mcp.server import McpTools
+from hierogram.tools.integrations.mcp_server import McpTools
 
 pytestmark = pytest.mark.database("sqlite")
 

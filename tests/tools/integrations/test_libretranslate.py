@@ -246,19 +246,23 @@ def test_a_correction_precedes_other_translations(api_client: TestClient, correc
     assert set(answer["alternatives"][0].lower().split()) == {"the", "green", "house"}
 
 
-def test_a_text_keeps_its_correction_while_an_earlier_one_is_restored(french: Store) -> None:
+def test_a_text_keeps_its_correction_while_an_earlier_one_is_restored(
+    french: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found: list[str | None] = []
+    request = Store.request_withdrawals
+
+    def find_and_request(store: Store, pairs: Sequence[int]) -> list[int]:
+        found.append(corrections.find("La porte"))
+        return request(store, pairs)
+
+    monkeypatch.setattr(Store, "request_withdrawals", find_and_request)
     with hg.open(french.url) as store:
-
-        def withdraw(pairs: Sequence[int]) -> None:
-            store.withdraw(pairs)
-            found.append(corrections.find("La porte"))
-
-        corrections = Corrections(store, withdraw)
+        corrections = Corrections(store)
         for translation in ("the gate", "the portal", "the gate"):
-            corrections.put("La porte", translation, "test")
-        assert found == ["The portal"]
-        assert corrections.find("La porte") == "The gate"
+            put = corrections.put("La porte", translation, "test")
+        assert found == ["The portal", "The gate"]
+        assert put not in french.pending_withdrawals(10)
 
 
 def test_a_correction_starts_in_the_case_of_the_text(correct: Callable[[str, str], str]) -> None:

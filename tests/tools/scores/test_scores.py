@@ -123,15 +123,15 @@ def test_a_pair_with_an_unreadable_derivation_has_a_score(learned: Store, known:
     scorer = Scorer(known)
     broken = [*rows[:2], rows[2]._replace(current=b"\xff"), *rows[3:]]
     sound = scorer.score_stored(rows)
-    for k, ((score, derivation), one) in enumerate(zip(scorer.score_stored(broken), sound, strict=True)):
+    for k, ((score, derivation), (sound_score, _)) in enumerate(zip(scorer.score_stored(broken), sound, strict=True)):
         assert (derivation is None) == (k == 2)
-        assert (score == one.score) == (k != 2)
-    assert scorer.derivation_log_probabilities(rows) == [one.derivation_log_probability for one in sound]
+        assert (score == sound_score) == (k != 2)
+    assert scorer.derivation_log_probabilities(rows) == [derivation for _, derivation in sound]
 
 
 def test_the_baseline_is_computed_from_stored_pairs(known: LearnedCounts) -> None:
     scorer = Scorer(known)
-    scores = [one.score for one in scorer.score_stored(known.examples)]
+    scores = [score for score, _ in scorer.score_stored(known.examples)]
     assert len(scores) < 200
     assert scorer._baseline == make_baseline([s.evidence for s in scores], [s.log_probability for s in scores])
     assert scorer._baseline.evidence != scorer._baseline.log_probability

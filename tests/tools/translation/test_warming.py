@@ -11,7 +11,7 @@ TRANSLATING = """
 import sys
 from pathlib import Path
 from hierogram.daemon.configuration import LogSection
-from hierogram.tools.translation.language_models.files import convert
+from hierogram.tools.translation.language_models import convert
 from hierogram.daemon.progress import progress
 from hierogram.daemon.serving.logs import open_log
 from hierogram.daemon.serving.service import prepare_kernels

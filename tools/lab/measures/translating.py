@@ -15,12 +15,11 @@ from hierogram.tools.lab.comparison.bitexts import Numbering, to_bitext
 from hierogram.tools.lab.comparison.extraction import HeuristicGrammar, rule_lines
 from hierogram.tools.lab.measures.results import Corpus, Figures, temporary_folder, time_call
 from hierogram.tools.lab.measures.sampling import read_rows
+from hierogram.tools.translation.estimation import build_model
 from hierogram.tools.translation.fixed_words import Glossary
 from hierogram.tools.translation.grammars import open_grammar, write_grammar
-from hierogram.tools.translation.language_models.estimation import build_model
-from hierogram.tools.translation.language_models.files import open_language_model
-from hierogram.tools.translation.language_models.options import EstimationOptions
-from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.language_models import open_language_model
+from hierogram.tools.translation.options import EstimationOptions, TranslateOptions
 from hierogram.tools.translation.resources import TranslationResources
 from hierogram.tools.translation.translating import Translator
 

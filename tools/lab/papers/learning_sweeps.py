@@ -27,7 +27,7 @@ from hierogram.tools.lab.papers.translations import (
     begin_experiment,
     time_translations,
 )
-from hierogram.tools.translation.tuning.options import EvaluationOptions
+from hierogram.tools.translation.options import EvaluationOptions
 
 
 @dataclass(frozen=True, kw_only=True)

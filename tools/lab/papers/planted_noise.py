@@ -146,7 +146,7 @@ def score_doubts(url: str, number: int) -> dict[str, NDArray[np.float64]]:
         scores = []
         with progress("score", "pairs") as bar:
             for begin in range(0, number, BATCH_SIZE):
-                scores += [scored.score for scored in scorer.score_stored(rows[begin : begin + BATCH_SIZE])]
+                scores += [score for score, _ in scorer.score_stored(rows[begin : begin + BATCH_SIZE])]
                 bar.update(len(scores), number, len(scores))
     columns = {
         "doubt": [score.doubt for score in scores],

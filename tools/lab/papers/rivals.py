@@ -36,7 +36,7 @@ from hierogram.tools.lab.papers.translations import (
     format_p,
 )
 from hierogram.tools.translation.options import TranslateOptions
-from hierogram.tools.translation.tuning.tuning import References, corpus_bleu
+from hierogram.tools.translation.tuning import References, corpus_bleu
 
 TRANSLATION = "translation grammar"
 """Name of the default export."""

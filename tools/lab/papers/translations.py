@@ -40,15 +40,13 @@ from hierogram.tools.lab.comparison.comparing import ADMITTED
 from hierogram.tools.lab.comparison.heuristic_export import export_heuristic
 from hierogram.tools.lab.comparison.pruning import Pruning
 from hierogram.tools.lab.measures.results import ResultCache, check_settings, select_spaced, time_call
+from hierogram.tools.translation.estimation import build_model
+from hierogram.tools.translation.evaluation import MetricScores, SystemScore, evaluate
 from hierogram.tools.translation.grammars import TranslationGrammar, read_weights, toml_table
-from hierogram.tools.translation.language_models.estimation import build_model
-from hierogram.tools.translation.language_models.options import EstimationOptions
-from hierogram.tools.translation.options import TranslateOptions
+from hierogram.tools.translation.options import EstimationOptions, EvaluationOptions, TranslateOptions, TuningOptions
 from hierogram.tools.translation.resources import TranslationResources, load_resources
 from hierogram.tools.translation.translating import Translator, in_threads
-from hierogram.tools.translation.tuning.evaluation import MetricScores, SystemScore, evaluate
-from hierogram.tools.translation.tuning.options import EvaluationOptions, TuningOptions
-from hierogram.tools.translation.tuning.tuning import tune
+from hierogram.tools.translation.tuning import tune
 from hierogram.tools.translation.tuning_runs import GrammarDecoder
 
 FEATURES = ("p_target_given_source", "p_source_given_target", "lex_target_given_source", "lex_source_given_target")

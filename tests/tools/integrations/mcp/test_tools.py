@@ -15,7 +15,7 @@ from tests.daemon.web.running import HttpThread
 
 import hierogram as hg
 from hierogram.daemon.web.protocol.threads import ThreadPools
-from hierogram.tools.integrations.mcp.server import McpTools, make_server
+from hierogram.tools.integrations.mcp_server import McpTools, make_server
 from hierogram.tools.translation.options import TranslateOptions
 from hierogram.tools.translation.store_translator import StoreTranslator
 

@@ -5,7 +5,7 @@ from random import Random
 
 from tests.reference.language_models.backoff import Model
 
-from hierogram.tools.translation.language_models.files import ModelWithVocabulary, read_arpa
+from hierogram.tools.translation.language_models import ModelWithVocabulary, read_arpa
 
 KENLM = """\\data\\
 ngram 1=5

@@ -10,7 +10,7 @@ from tests.samplers.language_models.models import walk
 from tests.tools.translation.language_models.arpa_files import IRSTLM, KENLM, SRILM, Quiet, format_arpa
 
 from hierogram.samplers.language_models.model import EMPTY
-from hierogram.tools.translation.language_models.files import ModelWithVocabulary, read_arpa
+from hierogram.tools.translation.language_models import ModelWithVocabulary, read_arpa
 
 NAMES = ["<unk>", "<s>", "</s>", *(f"w{k}" for k in range(3, 60))]
 

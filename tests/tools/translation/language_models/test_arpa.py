@@ -16,7 +16,7 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.language_models.lines import format_ngrams, make_ngrams, read_lines
 from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, iterate_ngrams, score
 from hierogram.samplers.language_models.vocabulary import GrowingVocabulary
-from hierogram.tools.translation.language_models.files import ModelWithVocabulary, read_arpa, write_arpa
+from hierogram.tools.translation.language_models import ModelWithVocabulary, read_arpa, write_arpa
 
 
 def list_ngrams(named: ModelWithVocabulary) -> dict[tuple[str, ...], tuple[float, float]]:

@@ -11,15 +11,15 @@ from tests.tools.translation.language_models.arpa_files import Quiet
 
 from hierogram.daemon.exceptions import InputError
 from hierogram.samplers.language_models.model import END, iterate_ngrams, score
-from hierogram.tools.translation.language_models import estimation
-from hierogram.tools.translation.language_models.estimation import (
+from hierogram.tools.translation import estimation
+from hierogram.tools.translation.estimation import (
     FALLBACK,
     EstimationReport,
     build_model,
     estimate_discounts,
 )
-from hierogram.tools.translation.language_models.files import ModelWithVocabulary, open_language_model, read_arpa
-from hierogram.tools.translation.language_models.options import EstimationOptions
+from hierogram.tools.translation.language_models import ModelWithVocabulary, open_language_model, read_arpa
+from hierogram.tools.translation.options import EstimationOptions
 
 
 def random_text(random: Random, sentences: int, words: int) -> list[list[str]]:

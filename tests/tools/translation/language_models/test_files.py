@@ -10,7 +10,7 @@ from tests.samplers.language_models.models import walk
 from tests.tools.translation.language_models.arpa_files import KENLM, Quiet, format_arpa, read_text
 
 from hierogram.daemon.exceptions import ExportError, InputError
-from hierogram.tools.translation.language_models.files import (
+from hierogram.tools.translation.language_models import (
     open_language_model,
     read_arrays,
     write_arrays,

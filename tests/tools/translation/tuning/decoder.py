@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.tools.translation.tuning.tuning import NBest
+from hierogram.tools.translation.tuning import NBest
 
 Words = tuple[str, ...]
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from tests.tools.translation.tuning.decoder import ListDecoder, select_best
 
-from hierogram.tools.translation.tuning import tuning
-from hierogram.tools.translation.tuning.options import TuningOptions
-from hierogram.tools.translation.tuning.tuning import (
+from hierogram.tools.translation import tuning
+from hierogram.tools.translation.options import TuningOptions
+from hierogram.tools.translation.tuning import (
     STATISTICS,
     CandidateLengths,
     Floats,
@@ -281,9 +281,9 @@ def test_tuning_restarts_if_rounds_find_few_new_candidates(starts: int, monkeypa
         begun.append((best, max_changed))
         return step(lists, best, trained, max_changed, length, words)
 
-    monkeypatch.setattr("hierogram.tools.translation.tuning.tuning.step", noted)
+    monkeypatch.setattr("hierogram.tools.translation.tuning.step", noted)
     monkeypatch.setattr(tuning, "DRAWN_PAIRS", 500)
-    monkeypatch.setattr("hierogram.tools.translation.tuning.tuning._MAX_STARTS", starts)
+    monkeypatch.setattr("hierogram.tools.translation.tuning._MAX_STARTS", starts)
     first = np.array([0.0, 1.0, 0.0, 1.0, 0.1])
     options = TuningOptions(iterations=30)
     tuned = tune(decode, decode.references, first, options)
@@ -320,7 +320,7 @@ def random_lists(random: np.random.Generator) -> list[CandidateLengths]:
     lists = []
     for _ in range(50):
         words = random.integers(4, 13, size=40).astype(float)
-        lists.append(CandidateLengths(-0.3 * words + random.normal(size=40), words, np.full(40, 8.0)))
+        lists.append((-0.3 * words + random.normal(size=40), words, np.full(40, 8.0)))
     return lists
 
 
@@ -332,17 +332,17 @@ def test_the_weight_of_words_is_fitted_to_the_length_of_references() -> None:
         assert length_ratio(lists, change) == pytest.approx(ratio, abs=0.025)
         assert length_ratio(lists, change - 0.05) <= length_ratio(lists, change) <= length_ratio(lists, change + 0.05)
     # All candidates of these lists are as long as their references, so no length is fitted.
-    same_words = [CandidateLengths(np.arange(3.0), np.full(3, 8.0), np.full(3, 8.0))]
+    same_words = [(np.arange(3.0), np.full(3, 8.0), np.full(3, 8.0))]
     assert fit_length(same_words, 5.0, 1.0) == 0
     # The change is at most half of the largest weight.
     assert fit_length(lists, 0.02, 1.0) == pytest.approx(0.01)
     assert fit_length(lists, 0.02, 0.5) == pytest.approx(-0.01)
-    assert length_ratio([CandidateLengths(np.zeros(1), np.zeros(1), np.zeros(1))], 1.0) == 1.0
+    assert length_ratio([(np.zeros(1), np.zeros(1), np.zeros(1))], 1.0) == 1.0
 
 
 @pytest.mark.slow
 def test_the_length_reaches_its_target_while_other_weights_are_trained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hierogram.tools.translation.tuning.tuning._MAX_STARTS", 1)
+    monkeypatch.setattr("hierogram.tools.translation.tuning._MAX_STARTS", 1)
     random = np.random.default_rng(4)
     texts = [tuple(f"w{k}{j}" for j in range(10)) for k in range(40)]
     lists = []

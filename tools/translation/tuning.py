@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.decoding.consensus import CANDIDATES, index_most_similar, pairwise_chrf
-from hierogram.tools.translation.tuning.options import TuningOptions
+from hierogram.tools.translation.fixed_words import Words
+from hierogram.tools.translation.options import TuningOptions
 
-Words = tuple[str, ...]
-"""Tokens of a translation, without spaces."""
 Floats = NDArray[np.float64]
 
 ORDER = 4
@@ -92,12 +91,8 @@ _MAX_WORD_WEIGHT_CHANGE = 0.5
 """Maximum change of the weight of the word count, as a multiple of the largest absolute weight."""
 
 
-class CandidateLengths(NamedTuple):
-    """Scores, lengths and closest reference lengths of the k candidates of one sentence, float64[k] each."""
-
-    scores: Floats
-    lengths: Floats
-    reference_lengths: Floats
+CandidateLengths = tuple[Floats, Floats, Floats]
+"""Scores, lengths and closest reference lengths of the k candidates of one sentence, float64[k] each."""
 
 
 def length_ratio(lists: Sequence[CandidateLengths], change: float) -> float:
@@ -276,8 +271,6 @@ class _Pool:
 
 
 class _CandidateLists:
-    """Features and statistics of the pooled candidates of s sentences that have candidates."""
-
     def __init__(self, pools: Sequence[_Pool]) -> None:
         self._lists = [(np.array(pool.features), np.array(pool.statistics)) for pool in pools if pool.features]
 
@@ -292,7 +285,7 @@ class _CandidateLists:
 
     def lengths(self, weights: Floats) -> list[CandidateLengths]:
         return [
-            CandidateLengths(features @ weights, statistics[:, LENGTH], statistics[:, REFERENCE_LENGTH])
+            (features @ weights, statistics[:, LENGTH], statistics[:, REFERENCE_LENGTH])
             for features, statistics in self._lists
         ]
 

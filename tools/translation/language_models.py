@@ -126,10 +126,7 @@ def _padding(size: int) -> bytes:
 
 
 class TextCursor:
-    """Bytes of a file, parsed by kernels in blocks. `cursor` is the parser's state: position, line, rows.
-
-    `items_read` is the number of n-grams or sentences read, for the progress bar.
-    """
+    """Bytes of a file, parsed by kernels in blocks. `cursor` is the parser's state: position, line, rows."""
 
     def __init__(self, file: LineFile, bar: Progress, blocks: Iterator[bytes]) -> None:
         self.file = file

@@ -27,14 +27,14 @@ from hierogram.samplers.language_models.building import ModelBuilder
 from hierogram.samplers.language_models.lines import ngrams_at, read_words
 from hierogram.samplers.language_models.model import BEGIN, END, UNKNOWN, NGrams
 from hierogram.samplers.language_models.vocabulary import SPECIAL, GrowingVocabulary, Vocabulary
-from hierogram.tools.translation.language_models.files import (
+from hierogram.tools.translation.language_models import (
     ARPA_SUFFIXES,
     ArpaWriter,
     ModelWithVocabulary,
     TextCursor,
     write_binary,
 )
-from hierogram.tools.translation.language_models.options import EstimationOptions
+from hierogram.tools.translation.options import EstimationOptions
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -234,13 +234,12 @@ def build_model(
 def _number_texts(
     texts: Sequence[str], output: Path, bar: Progress, side: TextSide, beginning: list[str]
 ) -> tuple[Vocabulary, NDArray[np.int64]]:
-    """Write the texts as word numbers. Returns the vocabulary and the frequency of each word, int64[V]."""
     vocabulary, occurrences = GrowingVocabulary(), np.zeros(len(SPECIAL), np.int64)
     numbers = np.empty(_WORDS_PER_READ, np.int32)
     with output.open("wb") as file:
         for path in texts:
             with open_lines(path) as lines:
-                blocks = tokenized_blocks(side, lines) if side.changes else _keep_beginning(lines, beginning)
+                blocks = _tokenized_blocks(side, lines) if side.changes else _keep_beginning(lines, beginning)
                 source = TextCursor(lines, bar, blocks)
                 has_more = True
                 while has_more:
@@ -256,8 +255,7 @@ def _number_texts(
     return vocabulary.finish(), occurrences
 
 
-def tokenized_blocks(side: TextSide, file: LineFile) -> Iterator[bytes]:
-    """Yield blocks of complete lines, tokenized. Raises `InputError` for a line above `MAX_LINE_BYTES`."""
+def _tokenized_blocks(side: TextSide, file: LineFile) -> Iterator[bytes]:
     number = 0
     for chunk in file.chunks():
         for line in chunk:
@@ -302,7 +300,6 @@ def _number_words(source: TextCursor, vocabulary: GrowingVocabulary, numbers: ND
 def _limit_vocabulary(
     known: Vocabulary, occurrences: NDArray[np.int64], options: EstimationOptions
 ) -> tuple[Vocabulary, NDArray[np.int32]]:
-    """Return the limited vocabulary, and the new number of each word, int32[V]."""
     is_kept = occurrences >= options.min_word_count
     is_kept[: len(SPECIAL)] = False
     if options.max_words is not None:

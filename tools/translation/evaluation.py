@@ -8,7 +8,7 @@ from unicodedata import normalize
 from hierogram.daemon.exceptions import InputError, UsageError
 from hierogram.daemon.progress import Progress
 from hierogram.storage.exceptions import install_extra
-from hierogram.tools.translation.tuning.options import EvaluationOptions
+from hierogram.tools.translation.options import EvaluationOptions
 
 NamedTexts = Sequence[tuple[str, list[str]]]
 """Name and lines of each text."""

@@ -1,1 +1,0 @@
-"""Model Context Protocol (MCP): a store as tools for language models."""

@@ -1,1 +1,0 @@
-"""Language models: ARPA files, the binary format, and estimation from text."""

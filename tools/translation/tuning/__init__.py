@@ -1,1 +1,0 @@
-"""Evaluation of translations against references, and weight tuning."""
