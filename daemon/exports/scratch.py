@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
-    from hierogram.daemon.arrow import ArrowTable, TextColumn
+    from hierogram.daemon.arrow import ArrowTable
     from hierogram.samplers.grammar.columns import Texts
 
 
@@ -127,32 +127,29 @@ class Scratch:
 
 def _arrow_tables(blocks: Blocks, types: dict[str, str]) -> "Iterator[tuple[int, int, ArrowTable]]":
     """Join blocks to tables of a few megabytes. Yields (rows or pairs read so far, bytes, table)."""
-    from hierogram.daemon.arrow import ArrowTable, TextColumn
+    import numpy as np
+
+    from hierogram.daemon.arrow import ArrowTable
+    from hierogram.samplers.grammar.columns import Texts, split_lines
 
     size, batches = 0, []
     for reached, block in blocks:
-        columns = {name: _arrow_column(column, type) for (name, type), column in zip(types.items(), block, strict=True)}
-        for column in columns.values():
-            size += len(column.content) if isinstance(column, TextColumn) else _NUMBER_BYTES * len(column)
+        columns: dict[str, Texts | NDArray[Any]] = {}
+        for (name, type), column in zip(types.items(), block, strict=True):
+            if not isinstance(column, str):
+                columns[name] = column
+            elif type == "VARCHAR":
+                columns[name] = split_lines(f"{column}\n".encode())
+            else:
+                columns[name] = np.fromstring(column, np.int64, sep="\n")
+        for values in columns.values():
+            size += len(values.content) - values.size if isinstance(values, Texts) else _NUMBER_BYTES * len(values)
         batches.append(columns)
         if size >= _INSERT_BYTES:
             yield reached, size, ArrowTable(*batches)
             size, batches = 0, []
     if batches:
         yield reached, size, ArrowTable(*batches)
-
-
-def _arrow_column(column: "str | Texts | NDArray[Any]", type: str) -> "TextColumn | NDArray[Any]":
-    import numpy as np
-
-    from hierogram.daemon.arrow import column_from_lines
-    from hierogram.samplers.grammar.columns import Texts
-
-    if isinstance(column, str):
-        if type != "VARCHAR":
-            return np.fromstring(column, np.int64, sep="\n")
-        return column_from_lines(np.frombuffer(f"{column}\n".encode(), np.uint8))
-    return column_from_lines(column.content) if isinstance(column, Texts) else column
 
 
 def memory_for(rules: int) -> int:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.daemon.arrow import ArrowTable, TextColumn, column_from_lines
+from hierogram.daemon.arrow import ArrowTable
 from hierogram.daemon.prefetch import prefetch
+from hierogram.samplers.grammar.columns import join_texts, split_lines
 from hierogram.samplers.grammar.numbers import ONE_SQUARE, ONE_USE
 from hierogram.storage.records.columns import RuleDeltas
 from hierogram.storage.records.grammar import CountKind, RuleRow
@@ -38,7 +39,7 @@ class RuleTable:
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        """Create a table from columns by name: a `TextColumn` for texts, an array for numbers."""
+        """Create a table from columns by name: `Texts` for texts, an array for numbers."""
         self._values = values
 
     def __len__(self) -> int:
@@ -52,12 +53,12 @@ class RuleTable:
         if not 0 <= row < len(self):
             raise IndexError(f"index {index} is out of range for a table of {len(self)} rules")
         values = self._values
-        return RuleRow(*(values[name].text(row) if name in _TEXTS else values[name][row].item() for name in COLUMNS))
+        return RuleRow(*(values[name].string(row) if name in _TEXTS else values[name][row].item() for name in COLUMNS))
 
     def column(self, name: str) -> Any:
         """Return a column: a list of texts, or the table's own array of numbers."""
         column = self._values[name]
-        return list(map(column.text, range(len(self)))) if name in _TEXTS else column
+        return column.strings() if name in _TEXTS else column
 
     def top(self, number: int, by: str = "expected_uses") -> list[RuleRow]:
         """Return up to `number` rules with the largest values in a column. Ties are sorted by both sides."""
@@ -113,15 +114,9 @@ def table_from_rows(rows: Sequence[RuleRow]) -> RuleTable:
     """Convert rules to a table in the same order."""
     columns = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
     return RuleTable({
-        name: _join_lines([text.encode() for text in column]) if name in _TEXTS
-        else np.asarray(column, _NUMBER_DTYPES[name])
+        name: join_texts(column) if name in _TEXTS else np.asarray(column, _NUMBER_DTYPES[name])
         for name, column in columns.items()
     })  # fmt: skip
-
-
-def _join_lines(blocks: Sequence[bytes]) -> TextColumn:
-    """Convert blocks of lines to a column of texts. Blocks end without a line feed."""
-    return column_from_lines(np.frombuffer(b"".join(block + b"\n" for block in blocks), np.uint8))
 
 
 def _make_table(
@@ -132,8 +127,9 @@ def _make_table(
     for blocks in sides:
         lines = chain.from_iterable(block.split(b"\n") for block in blocks)
         p.append(uses / _sum_by_hash(np.fromiter(map(hash, lines), np.int64, len(uses)), uses))
+    columns = (split_lines(b"".join(block + b"\n" for block in blocks)) for blocks in sides)
     return RuleTable({
-        **numbers, **{name: _join_lines(blocks) for name, blocks in zip(_TEXTS, sides, strict=True)},
+        **numbers, **dict(zip(_TEXTS, columns, strict=True)),
         "expected_uses_error": standard_errors(numbers["expected_uses"], variances),
         "p_target_given_source": p[0], "p_source_given_target": p[1],
     })  # fmt: skip
