@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.grammar.keys import numbering
+from hierogram.samplers.grammar.rules import split_tokens
 
 MAX_WORDS = 2**15 - 1
 """Maximum sentence length: positions are 16-bit integers."""
@@ -53,14 +54,6 @@ class DirectedBitext(NamedTuple):
 
 _MAX_FOLDED_BYTES = 1024
 """Maximum size of a lower-cased word in bytes. Stores have the same limit."""
-
-
-def split_tokens(sentence: str) -> list[str]:
-    """Split a sentence at spaces and tabs only, after removing carriage returns at its end."""
-    if "\t" in sentence or "\r" in sentence:
-        sentence = sentence.rstrip("\r").replace("\t", " ")
-    words = sentence.split(" ")
-    return [word for word in words if word] if "" in words else words
 
 
 def fold(word: str) -> str:

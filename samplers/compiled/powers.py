@@ -1,11 +1,15 @@
-"""Powers of many numbers with one exponent. Tables make this several times faster than the C library."""
+"""Rising powers, and powers of many numbers with one exponent.
 
+Tables make powers with one exponent several times faster than the C library.
+"""
+
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hierogram.samplers.compiled.jit import njit_inline
+from hierogram.samplers.compiled.jit import njit, njit_inline
 
 _CELLS, _HALVINGS = 256, 64
 _TERMS = 6
@@ -49,3 +53,11 @@ def raise_to_power(powers, base):
     low = 1.0 + r * terms[0] + square * (terms[1] + r * terms[2])
     series = low + square * square * (terms[3] + r * (terms[4] + r * terms[5]))
     return powers.halves[1023 - (bits >> 52)] * powers.cells[cell, 1] * series
+
+
+@njit
+def log_rising(x, log_x, n):
+    """Return ln(x (x+1) … (x+n-1)), n ≥ 1 if x < 1e-8. `log_x` is ln x, because x may underflow to 0."""
+    if x < 1e-8:
+        return log_x + math.lgamma(x + n) - math.lgamma(x + 1.0)
+    return math.lgamma(x + n) - math.lgamma(x)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit
+from hierogram.samplers.compiled.powers import log_rising
 from hierogram.samplers.counts.models import Model
 from hierogram.samplers.counts.table import COUNT, SIZE, CountTable
 from hierogram.samplers.exceptions import SamplerError
@@ -46,14 +47,6 @@ _MAX_PACKED_COUNT = (1 << int(_COUNT_BITS)) - 1
 _COUNT_MASK = np.uint64(_MAX_PACKED_COUNT)
 
 _MIN_PRODUCT, _MAX_PRODUCT = 1e-8, 1e150
-
-
-@njit
-def log_rising(x, log_x, n):
-    """Return ln(x (x+1) … (x+n-1)), n ≥ 1. `log_x` is ln x, because x may underflow to 0."""
-    if x < 1e-8:
-        return log_x + math.lgamma(x + n) - math.lgamma(x + 1.0)
-    return math.lgamma(x + n) - math.lgamma(x)
 
 
 @njit

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.powers import log_rising
 from hierogram.samplers.compiled.streams import advance, draw_gamma, draw_tables, mix, slice_sample, stream, uniform
 from hierogram.samplers.itg.batch import BINARY_TYPES, ItgBatch, first_pair_rule, phrase_offset, phrase_type
 from hierogram.samplers.itg.derivations import (
@@ -347,26 +348,23 @@ def add_sequentially(batch, pair, base, nodes, length, counts, weights):
 
 
 @njit
-def _log_rising(count, mass):
-    """Return ln (mass (mass + 1) … (mass + count - 1)), which is 0 for count 0."""
-    return math.lgamma(mass + count) - math.lgamma(mass) if count > 0 else 0.0
-
-
-@njit
 def log_likelihood(batch, base, counts):
     """Return the natural log probability of all derivations, given base distributions and strengths."""
     total = 0
     likelihood = 0.0
     for rule in range(RULE_TYPES):
         total += counts.rules[rule]
-        likelihood += _log_rising(counts.rules[rule], TYPE_PRIOR)
-    likelihood -= _log_rising(total, RULE_TYPES * TYPE_PRIOR)
+        likelihood += log_rising(TYPE_PRIOR, math.log(TYPE_PRIOR), counts.rules[rule])
+    likelihood -= log_rising(RULE_TYPES * TYPE_PRIOR, math.log(RULE_TYPES * TYPE_PRIOR), total)
     for kind in (PAIR, SOURCE_NULL, TARGET_NULL):
         first, end = emission_range(batch, kind)
         for number in range(first, end):
-            likelihood += _log_rising(counts.uses[number], emission_mass(batch, base, kind, number))
+            if counts.uses[number]:
+                mass = emission_mass(batch, base, kind, number)
+                likelihood += log_rising(mass, math.log(mass), counts.uses[number])
     for kind in (PAIR, SOURCE_NULL, TARGET_NULL):
-        likelihood -= _log_rising(counts.rules[kind], base.strengths[kind - PAIR])
+        strength = base.strengths[kind - PAIR]
+        likelihood -= log_rising(strength, math.log(strength), counts.rules[kind])
     return likelihood
 
 

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hierogram.samplers.compiled.jit import njit, njit_inline
+from hierogram.samplers.compiled.powers import log_rising
 from hierogram.samplers.compiled.streams import advance, draw_beta, draw_normal, draw_tables, stream, uniform
-from hierogram.samplers.counts.chain import STATISTICS, CountsError, SweepInfo, log_rising
+from hierogram.samplers.counts.chain import STATISTICS, CountsError, SweepInfo
 from hierogram.samplers.counts.table import COUNT, CountTable, add, empty_table, find, with_room
 from hierogram.samplers.forests.derivations import Batch, State
 from hierogram.samplers.forests.forest import PairView, node_label, push_tails, tail_range, view_pair

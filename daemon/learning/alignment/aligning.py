@@ -20,7 +20,7 @@ from hierogram.daemon.exceptions import UsageError
 from hierogram.daemon.learning.alignment.options import BOTH, FORWARD, AlignOptions
 from hierogram.daemon.learning.stored_links import LinkedTexts, LinksByDirection, Units, words_and_stems
 from hierogram.daemon.progress import Steps
-from hierogram.samplers.alignment.bitext import MAX_WORDS, Direction, Side, make_direction, read_side, split_tokens
+from hierogram.samplers.alignment.bitext import MAX_WORDS, Direction, Side, make_direction, read_side
 from hierogram.samplers.alignment.chain import UNLINKED, LinkEvidence, make_evidence
 from hierogram.samplers.alignment.marginals import (
     DirectionLinks,
@@ -42,6 +42,7 @@ from hierogram.samplers.alignment.options import EXPECTED, GDFA, POSTERIOR, Alig
 from hierogram.samplers.alignment.prior_counts import PriorCounts, PriorsByUnit, split_directions
 from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.samplers.grammar.rules import split_tokens
 from hierogram.storage.records.parts import index_words
 
 INCREMENTAL_OPTIONS: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0, "thinning": 1}

@@ -13,7 +13,7 @@ from hierogram.daemon.learning.alignment.options import AlignOptions
 from hierogram.daemon.learning.stored_links import NamedCounts, Names, Units, unit_names, words_and_stems
 from hierogram.daemon.text.inspection import IN_REQUESTS, text_advice
 from hierogram.daemon.text.pipeline import TextPipeline, make_pipeline
-from hierogram.samplers.alignment.bitext import read_side, split_tokens
+from hierogram.samplers.alignment.bitext import read_side
 from hierogram.samplers.alignment.chain import make_evidence
 from hierogram.samplers.alignment.marginals import DirectionLinks, add_marginals, join_directions, pair_posteriors
 from hierogram.samplers.alignment.models.sampler import AlignmentKernel, chain_seed, decode
@@ -21,6 +21,7 @@ from hierogram.samplers.alignment.options import POSTERIOR
 from hierogram.samplers.alignment.prior_counts import PriorsByUnit
 from hierogram.samplers.grammar.kinds import PAIRS, find_grammar_kind
 from hierogram.samplers.grammar.known_links import KnownLinks
+from hierogram.samplers.grammar.rules import split_tokens
 from hierogram.storage.records.aligner import AlignerCounts, TextAlignerCounts
 from hierogram.storage.records.parts import index_words, join_parts
 from hierogram.storage.store import Store

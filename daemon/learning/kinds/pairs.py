@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,16 +141,11 @@ def _derived_pairs(samples: StoredSamples | None) -> NDArray[np.int64]:
     return np.arange(samples.records.size) if samples.chosen is None else np.flatnonzero(samples.chosen)
 
 
-class RuleNodes(NamedTuple):
-    """Node of a rule use, nodes of its nonterminals in source order, and the indices of their uses."""
+def list_rule_uses(forests: Forests, current: bytes) -> tuple[State, list[tuple[int, list[int], tuple[int, ...]]]]:
+    """Return state and rule uses, top-down, of the pair in `forests`. Raises `DerivationError`.
 
-    head: int
-    nonterminals: list[int]
-    children: tuple[int, ...]
-
-
-def list_rule_uses(forests: Forests, current: bytes) -> tuple[State, list[RuleNodes]]:
-    """Return state and rule uses, top-down, of the pair in `forests`. Raises `DerivationError`."""
+    A rule use has its node, the nodes of its nonterminals in source order, and the indices of their uses.
+    """
     state = derivations.decode_states(forests, join_blobs([current]))
     nonterminals_by_head: dict[int, list[int]] = {}
     pending = [forests.nodes - 1]
@@ -167,7 +162,7 @@ def list_rule_uses(forests: Forests, current: bytes) -> tuple[State, list[RuleNo
         pending += reversed(nonterminals)
     index_by_head = {head: index for index, head in enumerate(nonterminals_by_head)}
     return state, [
-        RuleNodes(head, nonterminals, tuple(index_by_head[node] for node in nonterminals))
+        (head, nonterminals, tuple(index_by_head[node] for node in nonterminals))
         for head, nonterminals in nonterminals_by_head.items()
     ]
 

@@ -7,7 +7,7 @@ import pytest
 from tests.samplers.alignment.kernels import pair_counts, same_counts
 
 from hierogram.samplers.alignment import prior_counts
-from hierogram.samplers.alignment.bitext import Direction, Side, fold, make_direction, read_side, split_tokens
+from hierogram.samplers.alignment.bitext import Direction, Side, fold, make_direction, read_side
 from hierogram.samplers.alignment.chain import SINGLE_WIDTHS
 from hierogram.samplers.alignment.models.sampler import AlignmentKernel
 from hierogram.samplers.alignment.options import AlignerOptions
@@ -20,6 +20,7 @@ from hierogram.samplers.alignment.prior_counts import (
 )
 from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.exceptions import AlignmentInputError
+from hierogram.samplers.grammar.rules import split_tokens
 
 LENGTHS = [(3, 2), (1, 1), (5, 120), (2, 4), (4, 4), (3, 130)]
 
