@@ -110,10 +110,7 @@ def read_sentence_index(path: Path, side: TextSide = TOKENS) -> SentenceIndex:
 
 
 def _rule_filters(plan: "ExportPlan", linked: bool) -> Iterator[tuple[str, str]]:
-    """Yield name and SQL condition of the filters that test one rule at a time.
-
-    If no rule has links (`linked` is False), `--hiero` requires words on both sides instead of linked words.
-    """
+    """Yield name and SQL condition of the filters that test one rule at a time."""
     options = plan.options
     if plan.format.word_list:
         yield "no Unicode spaces in words", f"NOT regexp_matches(source || target, '{UNICODE_SPACES}')"
@@ -139,10 +136,7 @@ def _rule_filters(plan: "ExportPlan", linked: bool) -> Iterator[tuple[str, str]]
 
 
 def apply_filters(scratch: Scratch, plan: "ExportPlan", test_set: SentenceIndex | None = None) -> list[FilterCount]:
-    """Create the view `kept` of rules that pass all filters. Returns counts before and after each filter.
-
-    If a test set is given, the first filter keeps only rules whose source side matches a sentence of the test set.
-    """
+    """Create the view `kept` of rules that pass all filters. Returns counts before and after each filter."""
     options, counts_by_filter, candidates = plan.options, [], "rules"
     if test_set is not None:
         sides = (

@@ -132,10 +132,7 @@ class _TextStatistics:
             self._bucket_counts[buckets] = np.minimum(self._bucket_counts[buckets] + times, _TWICE)
 
     def compositions(self, batch: Batch) -> Fragments:
-        """Return compositions that occur at least twice, or whose source side is not rare.
-
-        Also returns some others that occur once, because hash buckets can collide.
-        """
+        """Return compositions that occur twice or whose source side is not rare, and some others by collision."""
         found = list_compositions(batch, self._ngrams)
         twice = self._bucket_counts[found.keys % np.uint64(_BUCKETS)] >= _TWICE
         return found.fragments.select(twice | (found.expected >= self._min_expected))
@@ -155,10 +152,7 @@ class _TextStatistics:
 
 
 def _compose(scratch: Scratch, text: _TextStatistics) -> None:
-    """Add compositions of `aligned_uses` to `loaded`, and delete rules that rarely occur in new text.
-
-    The table `composed` contains the added compositions.
-    """
+    """Add compositions to `loaded`, list them in `composed`, and delete rules that are rare in new text."""
     shape_columns = "".join(f", min({name}) AS {name}" for name in SHAPE_COLUMNS)
     scratch.run(f"""
         CREATE TABLE composed AS

@@ -225,7 +225,6 @@ def check_count_flags(posterior_mean: bool, current_sample: bool) -> None:
 
 
 def _check_version_prefix(name: str) -> None:
-    """Raise `OptionError` if the name is not a valid prefix of version folders."""
     if not _NAME.match(name):
         raise OptionError(
             "name",

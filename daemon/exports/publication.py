@@ -226,10 +226,7 @@ def publish_folder(written: Path, final: Path) -> None:
 
 
 def version_name(folder: Path, name: str, moment: datetime) -> str:
-    """Return the name of a new version: prefix and UTC time.
-
-    If the newest version has the same or a later time, that time is used with the next number.
-    """
+    """Return the name of a new version: prefix, UTC time, and a number if the newest is not older."""
     stamp, number = moment.astimezone(UTC).strftime(_TIME_FORMAT), 1
     for newest, last, _ in _find_versions(folder, name)[-1:]:
         if stamp <= newest:
@@ -269,10 +266,7 @@ def latest_version(folder: Path) -> str | None:
 
 
 def find_expired(versions: Versions, now: datetime, added: int = 0) -> list[Path]:
-    """Return the versions that expire after `added` more versions are written, newest first.
-
-    The version to which `latest` will point never expires.
-    """
+    """Return the versions except `latest` that expire after `added` more are written, newest first."""
     expired = []
     latest = None if added else latest_version(versions.folder)
     for age, path in enumerate(reversed(list_versions(versions.folder, versions.name)), added):
@@ -287,10 +281,7 @@ def _written_at(name: str, version: Path) -> datetime:
 
 
 def prune_versions(versions: Versions, now: datetime) -> list[Path]:
-    """Delete and return the expired versions. Readers never see a partly deleted version.
-
-    In object storage, incomplete uploads older than a day are also deleted.
-    """
+    """Delete and return the expired versions. Readers never see a partly deleted version."""
     folder, name = versions.folder, versions.name
     if is_object_storage(folder):
         complete, expired = set(list_versions(folder, name)), find_expired(versions, now)

@@ -197,10 +197,7 @@ def _check_stored(store: Store, job: ExportJob) -> None:
 
 
 def add_job(store: Store, job: ExportJob) -> JobStatus:
-    """Add a job, or replace the added job with the same name. Returns its status.
-
-    Raises `OptionError` if the configuration defines a job with this name, and the errors of `check_job`.
-    """
+    """Add a job, or replace the added job with the same name. Returns its status. Raises `OptionError`."""
     rows = [row for row in store.jobs() if row.configured or row.name != job.name]
     check_job(job, [other for row in rows if (other := _read_job(row))])
     store.put_job(_new_row(job))

@@ -78,10 +78,7 @@ class Scratch:
         return np.stack([np.asarray(arrays[name], np.float64) for name in names], axis=1)
 
     def stage(self, name: str, query: str, *inputs: str) -> None:
-        """Create an intermediate result as a view, or as a table if the loaded rows are large.
-
-        After a table is created, the tables `inputs` are dropped, so that the rows are not stored twice.
-        """
+        """Create a result as a view or, if the loaded rows are large, as a table that replaces its `inputs`."""
         if self._loaded * _MEMORY_PER_LOADED_BYTE <= self._memory:
             self.run(f"CREATE VIEW {name} AS {query}")
             return
@@ -110,10 +107,7 @@ class Scratch:
             os.close(pipe)
 
     def load(self, table: str, columns: dict[str, str], blocks: Blocks, progress: Report | None = None) -> None:
-        """Append blocks to a table. If the table is missing, create it with `columns` (name to type).
-
-        A thread reads from the store while the database loads earlier rows.
-        """
+        """Append blocks to a table. If the table is missing, create it with `columns` (name to type)."""
         definitions = ", ".join(f"{name} {kind}" for name, kind in columns.items())
         self.run(f"CREATE TABLE IF NOT EXISTS {table} ({definitions})")
         with closing(prefetch(_arrow_tables(blocks, columns))) as tables:

@@ -108,10 +108,7 @@ def configured_jobs(configuration: Configuration) -> list[ExportJob]:
 
 
 class Daemon:
-    """The daemon of a store. Other threads may call `status`, `withdraw` and `correct`.
-
-    `make_loops` are constructors of further loops, such as the HTTP server.
-    """
+    """The daemon of a store. Other threads may call `status`, `withdraw` and `correct`."""
 
     def __init__(
         self, store: GrammarStore, configuration: Configuration, log: Log, *make_loops: "Callable[[Daemon], Loop]"

@@ -16,7 +16,7 @@ with a mark. Parts of a compound before the last end with a mark.
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import accumulate, pairwise
 from math import log
@@ -46,12 +46,6 @@ _LINKING_LETTERS = (("", ""), ("s", ""), ("es", ""), ("n", ""), ("en", ""), ("",
 """Pairs of letters added to and dropped from the end of a known word before another part."""
 _MIN_COUNT = 2
 """Minimum frequency of a known word. Rarer words are often names or misspellings."""
-
-
-def _possible_words(letters: str) -> Iterator[str]:
-    for added, dropped in _LINKING_LETTERS:
-        if letters.endswith(added):
-            yield letters.removesuffix(added) + dropped
 
 
 def count_words(lines: Iterable[str]) -> Counter[str]:
@@ -147,7 +141,8 @@ class CompoundSegmenter(Segmenter):
 
     def known_word(self, part: str) -> str:
         """Return the most frequent known word that a part may be, such as `haushalt` for `Haushalts`, or ""."""
-        words = _possible_words(part.removesuffix(PART_MARK).lower())
+        letters = part.removesuffix(PART_MARK).lower()
+        words = (letters.removesuffix(end) + dropped for end, dropped in _LINKING_LETTERS if letters.endswith(end))
         return max(filter(self._logs.__contains__, words), key=self._logs.__getitem__, default="")
 
     def _split(self, word: str) -> str:

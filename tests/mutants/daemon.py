@@ -691,8 +691,8 @@ DAEMON_FAULTS = (
     Fault(
         "a stopping daemon waits until score kernels are compiled",
         "tools/scores/loop.py",
-        "                wait()",
-        "                threading.Event().wait(1)",
+        "            wait()",
+        "            threading.Event().wait(1)",
         (_COMPILING, "-k", "in_time"),
     ),
     Fault(

@@ -1,7 +1,6 @@
 """Scoring of settled pairs by the daemon, in a loop with limited CPU time."""
 
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -9,9 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from hierogram.daemon.exceptions import NothingLearnedError
-from hierogram.daemon.learning.kinds.synchronous import end_with_parent, is_cache_writable
+from hierogram.daemon.learning.kinds.synchronous import BackgroundCompilation, end_with_parent
 from hierogram.daemon.serving.supervision import Heartbeat, Loop, StopFlag, StoppedError
-from hierogram.samplers.compiled.jit import is_cached, notify_listeners
 from hierogram.samplers.grammar.settings import SYNCHRONOUS
 from hierogram.samplers.scores.scorer import score_pairs
 from hierogram.storage.records.pairs import SETTLED
@@ -113,25 +111,13 @@ def _compile_scores(url: str, wait: Callable[[], None]) -> None:
     If `wait` raises, the child is stopped. If the child fails, this process compiles the kernels when it calls them. A
     child is used because compilation takes about a minute, and a thread that compiles cannot be stopped.
     """
-    if is_cached(score_pairs) or not is_cache_writable():
-        return
-    notify_listeners()
-    command = [sys.executable, "-P", "-m", "hierogram.tools.scores.loop"]
-    with (
-        suppress(OSError),
-        subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        ) as process,
-    ):
-        try:
-            assert process.stdin is not None
-            # Pass the URL on standard input, because it may contain a password and other users can see arguments.
-            process.stdin.write(url.encode() + b"\n")
-            process.stdin.flush()
-            while process.poll() is None:
-                wait()
-        finally:
-            process.kill()
+    # Pass the URL on standard input, because it may contain a password and other users can see arguments.
+    compilation = BackgroundCompilation(score_pairs, "hierogram.tools.scores.loop", url.encode() + b"\n", 1)
+    try:
+        while compilation.process is not None and compilation.process.poll() is None:
+            wait()
+    finally:
+        compilation.close()
 
 
 def _compile() -> None:

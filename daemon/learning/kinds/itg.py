@@ -36,8 +36,6 @@ BINARY_RULES = (Rule((1, 2), (1, 2)), Rule((1, 2), (2, 1)))
 """X → [X X] and X → ⟨X X⟩, which have the rule numbers 0 and 1."""
 _BINARY, _SOURCE_NULL, _TARGET_NULL, _WORD_PAIR, _PHRASE_PAIR = range(5)
 """Types of rules, in the order of their rule numbers in a batch."""
-_EXCLUDED, _WITH_RECORD, _WITHOUT_RECORD = 0, 1, 2
-"""Pair without a derivation, pair with averages, and pair with a derivation but without averages."""
 
 
 class LoadedRawPairs:

@@ -5,9 +5,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,25 +64,34 @@ _COMPILE_SECONDS = 300.0
 
 
 class BackgroundCompilation:
-    """Compilation of the sweep kernel in a second process, if the cache does not contain it.
+    """Compilation of a kernel, by default the sweep kernel, in a second process if it is not cached.
 
-    The sweep kernel takes half of the compile time. A second process compiles it into the cache while this process
-    compiles and runs the kernels that load pairs. Call `wait` before the first sweep. If the second process fails or
-    cannot start, this process compiles the sweep kernel in its first sweep. `process` is None if no second process is
-    running.
+    The sweep kernel takes half of the compile time. The second process, `python -m module`, compiles it into the cache
+    while this process compiles and runs the kernels that load pairs. Call `wait` before the first sweep. If the second
+    process fails or cannot start, this process compiles the kernel when it calls it. `process` is None if no second
+    process is running. `message` is written to its standard input.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        kernel: Callable[..., Any] = sweep_pairs,
+        module: str = "hierogram.daemon.learning.kinds.synchronous",
+        message: bytes = b"",
+        min_processors: int = 2,
+    ) -> None:
         self.process: subprocess.Popen[bytes] | None = None
-        if is_cached(sweep_pairs) or count_processors() < 2 or not is_cache_writable():
+        if is_cached(kernel) or count_processors() < min_processors or not is_cache_writable():
             return
-        command = [sys.executable, "-P", "-m", "hierogram.daemon.learning.kinds.synchronous"]
+        command = [sys.executable, "-P", "-m", module]
         notify_listeners()
         # Ignore the error if no process can be started, because this process then compiles the kernel itself.
         with suppress(OSError):
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
+            assert self.process.stdin is not None
+            self.process.stdin.write(message)
+            self.process.stdin.flush()
 
     def wait(self) -> None:
         """Wait until the second process ends, up to `_COMPILE_SECONDS` seconds, then kill it."""
