@@ -64,9 +64,7 @@ class StreamKey(NamedTuple):
 
 
 class InsideOutside(NamedTuple):
-    """Inside sums of items, linear, and expected uses of edges per derivation."""
-
-    # float64[I], float64[E].
+    """Inside sums of items, linear float64[I], and expected uses of edges per derivation, float64[E]."""
 
     inside: NDArray[np.float64]
     expected: NDArray[np.float64]
