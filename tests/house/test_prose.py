@@ -75,7 +75,9 @@ def test_code_uses_plain_wordings() -> None:
 def test_first_lines_of_docstrings_have_up_to_100_characters() -> None:
     docstrings = [
         (f"{path.relative_to(ROOT)}:{node.lineno}", node.value.value.strip().partition("\n")[0])
+        # Docstrings of keywords are generated from the help texts of options.
         for path in modules()
+        if path.name != "keywords.py"
         for node in ast.walk(tree(path))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     ]
