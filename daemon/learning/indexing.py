@@ -55,7 +55,7 @@ class IncrementalIndexer:
         """Position of the store at which all pairs were indexed, or -1."""
 
     def index_for(self, seconds: float, stop: Callable[[], bool]) -> bool:
-        """Index pairs for about `seconds`, or until all are indexed. Returns True if any was not."""
+        """Index pairs for about `seconds`, or until all are indexed. Returns True if any pair was indexed."""
         deadline = time.monotonic() + seconds
         indexed_any = False
         while time.monotonic() < deadline and not stop():

@@ -185,7 +185,7 @@ def withdraw_requested(store: Store) -> None:
 
 
 SECONDS_PER_COMMIT = 180.0
-"""Minimum time in seconds between two commits of a batch, which is longer if commits are slow."""
+"""Time in seconds after which finished sweeps are committed. It is longer if commits are slow."""
 _MIN_INTERVAL_PER_COMMIT = 8
 """Minimum of the time between two commits, as a multiple of the duration of a commit."""
 

@@ -74,7 +74,7 @@ ALIGNED_STATES = [WAITING, SAMPLING, SETTLED]
 """States of pairs that can be sampled: all except pairs that wait for their alignment."""
 
 _MAX_SALTS = 8
-"""Number of key collisions in a run after which `learn` fails."""
+"""Maximum number of key collisions that a call of `learn` repairs."""
 
 
 def find_interrupted_run(store: Store, sweeps: int | None = None) -> LearningRun | None:

@@ -308,7 +308,7 @@ def _strip_end(line: bytes) -> bytes:
 
 
 def regroup_lines(lists: Iterable[list[bytes]], size: int = LINES_PER_CHUNK) -> Iterator[list[bytes]]:
-    """Regroup lines into lists of `size` lines. The last list, and lists of long lines, are shorter."""
+    """Regroup lines into lists of `size` lines. The last list, and lists of long lines, may be shorter."""
     gathered: list[bytes] = []
     held = 0
     for lines in lists:

@@ -22,9 +22,8 @@ from itertools import accumulate, pairwise
 from math import log
 
 from hierogram.daemon.text.rejections import RejectionError
-from hierogram.daemon.text.validation import LineColumns, parse_pharaoh
+from hierogram.daemon.text.validation import LineColumns, parse_pharaoh, split_tokens
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
-from hierogram.samplers.grammar.rules import split_tokens
 from hierogram.storage.records.parts import GUARD, PART_MARK, join_parts
 
 MAX_BPE_MERGES = 4_000

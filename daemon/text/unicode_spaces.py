@@ -7,8 +7,7 @@ from dataclasses import replace
 from math import log, sqrt
 
 from hierogram.daemon.text.inspection import Note
-from hierogram.daemon.text.validation import LineColumns
-from hierogram.samplers.grammar.rules import split_tokens
+from hierogram.daemon.text.validation import LineColumns, split_tokens
 
 UNICODE_SPACES = "unicode-spaces"
 _SPACE = re.compile(

@@ -19,7 +19,6 @@ from hierogram.daemon.exceptions import TemporarySpaceError
 from hierogram.daemon.text import rejections
 from hierogram.daemon.text.rejections import MAX_LINE_BYTES, RejectionError, quote_bytes
 from hierogram.samplers.grammar.known_links import KnownLinks, Link
-from hierogram.samplers.grammar.rules import split_tokens
 from hierogram.storage.records.pairs import NewPairs, RejectedLine
 
 _DASH, _SPACE, _LINE_FEED = b"- \n"
@@ -186,6 +185,11 @@ class LineColumns:
 def reject(number: int, rejection: RejectionError, content: bytes) -> RejectedLine:
     """Return the record of a rejected line, with up to `KEPT_BYTES` of its content."""
     return RejectedLine(number, rejection.reason, rejection.message, content[:KEPT_BYTES])
+
+
+def split_tokens(text: str) -> list[str]:
+    """Split a line at spaces and tabs. Keeps carriage returns, which are rejected later."""
+    return [token for token in text.replace("\t", " ").split(" ") if token]
 
 
 def decode_text(content: bytes, name: str) -> str:

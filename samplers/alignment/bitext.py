@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hierogram.samplers.exceptions import AlignmentInputError
 from hierogram.samplers.grammar.keys import numbering
-from hierogram.samplers.grammar.rules import split_tokens
+from hierogram.samplers.grammar.rules import split_line
 
 MAX_WORDS = 2**15 - 1
 """Maximum sentence length: positions are 16-bit integers."""
@@ -67,7 +67,7 @@ def read_side(sentences: Iterable[str]) -> Side:
     numbers = numbering()
     words, offset = array("i"), array("q", [0])
     for number, sentence in enumerate(sentences, 1):
-        folded = [fold(token) for token in split_tokens(sentence)]
+        folded = [fold(token) for token in split_line(sentence)]
         if len(folded) > MAX_WORDS:
             raise AlignmentInputError(f"line {number}: {len(folded):,} words, the limit is {MAX_WORDS:,}")
         words.extend(map(numbers.__getitem__, folded))

@@ -184,7 +184,11 @@ def _decode(bitext, marginals, by_half, links, posterior):
 
 
 def decode(bitext: DirectedBitext, marginals: Marginals, by_half: bool = False) -> DirectionLinks:
-    """Return the best link of each word. `by_half`: words are unlinked only if it has probability > 1/2."""
+    """Return the most probable link of each emitted word.
+
+    A word without stored posteriors of links is unlinked. `by_half`: other words are unlinked only with a probability
+    above 1/2.
+    """
     links = np.zeros(len(bitext.emitted), np.int16)
     posterior = np.zeros(len(links), np.float32)
     _decode(bitext, marginals, by_half, links, posterior)

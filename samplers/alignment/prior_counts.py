@@ -57,7 +57,10 @@ def add_pair_counts(conditioning, emitted, count, pairs):
 def count_direction_links(
     bitext: DirectedBitext, links: NDArray[np.int16], weight: NDArray[np.int64], conditioning_vocabulary: int
 ) -> PriorCounts:
-    """Count links int16[N] times `weight` int64[P] of their pairs. Callers set `emitted_words`."""
+    """Count links int16[N], each times the `weight` int64[P] of its pair, which may be 0 or negative.
+
+    Omits word pairs of count 0. The caller sets `emitted_words`.
+    """
     middle = bitext.pairs // 2
     if middle and len(links) > _WORDS_AT_ONCE:
         # Counting needs about 100 bytes per word, so count the halves one after the other to save memory.

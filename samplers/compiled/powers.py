@@ -57,7 +57,9 @@ def raise_to_power(powers, base):
 
 @njit
 def log_rising(x, log_x, n):
-    """Return ln(x (x+1) … (x+n-1)), n ≥ 1 if x < 1e-8. `log_x` is ln x, because x may underflow to 0."""
+    """Return ln(x (x+1) … (x+n-1)), or 0 if n = 0. `log_x` is ln x, because x may underflow to 0."""
+    if n == 0:
+        return 0.0
     if x < 1e-8:
         return log_x + math.lgamma(x + n) - math.lgamma(x + 1.0)
     return math.lgamma(x + n) - math.lgamma(x)

@@ -178,7 +178,11 @@ class SentenceDecoder:
         limits: SearchLimits,
         charts: list[DecodingChart] | None = None,
     ) -> None:
-        """Weigh the grammar. `charts` are unused charts, shareable with the same model and limits."""
+        """Weigh the grammar. `weights` float64[F + 6] are for grammar features, then for `COUNTED_FEATURES`.
+
+        `lm_words` int32[V] are language-model numbers of target words. `charts` are unused charts, which decoders with
+        the same language model and limits can share.
+        """
         self.grammar = grammar
         self.language_model = no_model() if language_model is None else language_model
         self.limits = limits

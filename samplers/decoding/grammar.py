@@ -260,7 +260,7 @@ def _add_words(grammar, model, weighed):
 def weigh(
     grammar: PackedGrammar, weights: NDArray[np.float64], model: LanguageModel, lm_words: NDArray[np.int32]
 ) -> WeightedGrammar:
-    """Return the rules' scores and ranks. `weights` are for grammar features, then `COUNTED_FEATURES`."""
+    """Return the rules' scores and ranks. `weights` float64[F + 6]: grammar features, then counted ones."""
     grammar_features = grammar.features.shape[1]
     rules = grammar.rules
     weighed = WeightedGrammar(

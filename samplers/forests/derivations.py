@@ -68,7 +68,7 @@ def _bound_rules(forests, distinct_rules, derivation_rules):
         for node in range(forests.node_offset[pair], forests.node_offset[pair + 1]):
             listed += np.int64(forests.node[node]["level"])
             # A node adds its own rule, two rules for its cut, and one rule for each edge. The edges of nodes that are
-            # always cut need no room, because a phrase forest has at least as many nodes as these nodes have edges.
+            # always cut need no room of their own, because a sweep visits only those in one derivation.
             bound += 4
             if forests.node[node]["free"]:
                 bound += np.int64(forests.node[node]["degree"])

@@ -30,7 +30,7 @@ MAX_SHORT_SOURCE = 3
 """Maximum number of symbols of a short source side. Compositions with one must occur at least twice."""
 
 
-def split_tokens(text: str) -> list[str]:
+def split_line(text: str) -> list[str]:
     """Split a line at spaces and tabs only, after removing carriage returns at its end."""
     if "\t" in text or "\r" in text:
         text = text.rstrip("\r").replace("\t", " ")

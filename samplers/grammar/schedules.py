@@ -34,7 +34,7 @@ class Schedule:
 
     def powers(self, sweeps: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return 1/T for each sweep number, float64[P], which is always 1."""
-        return np.ones(len(sweeps))
+        return np.ones(np.shape(sweeps))
 
     def stages(self, sweeps: NDArray[np.int64]) -> NDArray[np.int16]:
         """Return the highest level that a sweep may change, for each sweep number, int16[P]."""
@@ -86,7 +86,7 @@ class Annealing:
     def temperatures(self, sweeps: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the temperature T for each sweep number, float64[P]."""
         if self.sweeps < 1:
-            return np.ones(len(sweeps))
+            return np.ones(np.shape(sweeps))
         progress = (np.asarray(sweeps, np.float64) - 1.0) / max(self.sweeps - 1, 1)
         return np.asarray(self.start + (1.0 - self.start) * np.clip(progress, 0.0, 1.0))
 

@@ -19,7 +19,7 @@ MORE, ENOUGH, SECTION, NO_ROOM, NO_FIELDS, NO_NUMBER, POSITIVE, NO_WORD, NO_BACK
 - `NO_ROOM`: the vocabulary is full, so the caller must call `GrowingVocabulary.grow`.
 - Errors in a line: `NO_FIELDS`: too few or too many fields. `NO_NUMBER`: the log10 probability is not a number.
   `POSITIVE`: it is positive. `NO_WORD`: a word is not in the vocabulary. `NO_BACKOFF`: the backoff weight is not a
-  number. `BACKOFF_TOO_MANY`: an n-gram of the highest order has a backoff weight.
+  number. `BACKOFF_TOO_MANY`: an n-gram of the highest order has a backoff weight other than 0.
 """
 
 LOG10_ZERO = -99.0

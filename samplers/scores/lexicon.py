@@ -311,8 +311,7 @@ def fill_features(side, sizes, facts, features):
     given its left, right and both neighbors, relative to its unigram probability. 3, 4: mean and largest probability
     given a word of the other side, relative to its unigram probability. 5: largest probability of a word of the other
     side given w, relative to that word's unigram probability. 6: expected number of words of the other side that w
-    generates, plus 0.02. 7: its
-    unigram probability. 8: number of words of its side.
+    generates, plus 0.02. 7: its unigram probability. 8: number of words of its side.
     """
     words, opposite_words = sizes[side], sizes[1 - side]
     unigram, opposite_unigram = facts.unigram[side], facts.unigram[1 - side]

@@ -1,8 +1,8 @@
 """Type-based moves: joint draws of all sites of a type [Liang et al. 2010] (docs/model.md, section 4).
 
 A site is a node of a derivation with a free cut. Three rules determine its type: the joined rule without the cut, and
-the upper and lower rules with the cut. A move draws a pivot, which is a site, and resamples the cuts of all sites of
-its type that share no rule use. A *split* site is cut.
+the upper and lower rules with the cut. A move draws a free cut as the pivot. If it is a site, the move resamples the
+cuts of all sites of its type that share no rule use. A *split* site is cut.
 """
 
 from collections.abc import Iterator

@@ -84,7 +84,9 @@ class _Column:
         for (offset, bounds), number in zip(self._batches, numbers, strict=True):
             self._file.seek(offset + int(bounds[first]) * self._dtype.itemsize)
             # Read into the result, because joining separate arrays would take twice the memory.
-            self._file.readinto(items[start : start + number].view(np.uint8).data)
+            part = items[start : start + number].view(np.uint8).data
+            if self._file.readinto(part) != len(part):
+                raise OSError(f"{self._file.name}: read fewer bytes than were written")
             start += number
         return items
 

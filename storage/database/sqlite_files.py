@@ -56,7 +56,7 @@ class Checkpointer:
     def __init__(self, path: str, check: Callable[[], None]) -> None:
         self._path = path
         self._check = check
-        # Time of the last checkpoint, and size of the log and number of changed rows at that time.
+        # Time of the last checkpoint that a commit started, and size of the log and number of changed rows then.
         self._copied_at = time.monotonic()
         self._copied_size = 0
         self._copied_rows = 0

@@ -128,9 +128,10 @@ class StoredGrammar(Leases):
 
         Rules are ordered by expected uses, or by uses in the current derivations if `current_sample`. `source` and
         `target` are complete rule sides. Each of `words` must occur on one of the sides. `after` is (uses, source,
-        target) of the last rule of the previous page. With `words`, rules with less than half an expected use may be
-        missing, because they may not be indexed by word. With `respelled`, rules must instead match with other accents
-        or case in at least one word: of `words`, and in a grammar of two languages also of the sides.
+        target) of the last rule of the previous page. With `words`, rules without uses and with less than half an
+        expected use may be missing, because they may not be indexed by word. With `respelled`, rules must instead match
+        with other accents or case in at least one word: of `words`, and in a grammar of two languages also of the
+        sides.
         """
         with self._reading() as connection:
             wordings = _respell(connection, source, target, words) if respelled else [(source, target, words)]

@@ -136,7 +136,7 @@ CHART_FAULTS = (
         "both chains draw from one stream",
         "charts/pruning/chain.py",
         "(self.chains + 1) * plan + number",
-        "(self.chains + 1) * plan + number * (use == self.chains)",
+        "(self.chains + 1) * plan + number * (number == self.chains)",
         (_PRUNING, "-k", "random_stream"),
     ),
     Fault(

@@ -148,7 +148,7 @@ DAEMON_FAULTS = (
         "a sentence keeps the case of the grammar at its start",
         "tools/translation/casing.py",
         "return self.target.capitalize(form) if begins or copied is _CopiedCase.CAPITAL else form",
-        "return results",
+        "return form",
         (_TEXT, "-k", "text_is_translated"),
     ),
     Fault(
@@ -394,7 +394,7 @@ DAEMON_FAULTS = (
     Fault(
         "a reload forgets the rules of pairs added during it",
         "tools/translation/resources.py",
-        "        self._add_rules(store_grammar)\n",
+        "            self._add_rules(store_grammar)\n",
         "",
         (_FOLLOWING, "-k", "older_reload"),
     ),

@@ -142,7 +142,7 @@ FAULTS = (
         "n-grams include the occurrence from which a rule is taken",
         "forests/compositions.py",
         "p = (max(occurrences - 1.0, 0.0) + p) / max(context_occurrences, 1.0)",
-        "p = (max(times, 0.0) + p) / max(before, 1.0)",
+        "p = (max(occurrences, 0.0) + p) / max(context_occurrences, 1.0)",
         (COMPOSITIONS, "-k", "match_the_twin"),
     ),
     Fault(
@@ -1248,7 +1248,7 @@ FAULTS = (
         "own uses stay in the uses of rules of a length",
         "scores/scorer.py",
         "            factors[rules.lengths[rule]] -= pairs.rule_uses[k]\n",
-        "",
+        "            factors[rules.lengths[rule]] -= 0 * pairs.rule_uses[k]\n",
         SCORES,
     ),
     Fault(

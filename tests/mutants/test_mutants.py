@@ -3,6 +3,8 @@
 `pytest -m mutants -n 2` takes hours, because each fault in the samplers recompiles kernels.
 """
 
+import ast
+import builtins
 import os
 import re
 import shutil
@@ -109,6 +111,17 @@ def test_the_text_of_every_fault_occurs_once_in_its_module() -> None:
         assert fault.original != fault.mutated
         for extreme in fault.extremes:
             assert locate_module(ROOT, extreme.module).read_text().count(extreme.before) == 1, fault.name
+
+
+def test_every_mutated_module_is_valid() -> None:
+    """If a mutated module had a syntax error or an unknown name, every test would fail, and the fault tests nothing."""
+    for fault in FAULTS:
+        original = locate_module(ROOT, fault.module).read_text()
+        known = {*re.findall(r"\w+", original), *dir(builtins)}
+        syntax = ast.parse(original.replace(fault.original, fault.mutated))
+        names = [node for node in ast.walk(syntax) if isinstance(node, ast.Name)]
+        unknown = {name.id for name in names} - {name.id for name in names if isinstance(name.ctx, ast.Store)} - known
+        assert not unknown, f"{fault.name}: {fault.module} does not contain {unknown}"
 
 
 def test_every_selected_test_exists() -> None:

@@ -29,6 +29,7 @@ from hierogram.daemon.shared_options import OUTPUT, REFERENCE, STANDARD_STREAM, 
 from hierogram.storage.options import Option, OptionError
 from hierogram.tools.translation.options import (
     BEST,
+    NO_MODEL,
     EstimationOptions,
     EvaluationOptions,
     TranslateOptions,
@@ -152,7 +153,7 @@ def _print_notes(decoder: "Decoder") -> None:
     grammar, options = translator.grammar, resources.options
     if resources.store_model is not None:
         print_note(f"language model: {resources.model_name()}{'' if options.lm else ' (use --lm for another)'}")
-    elif options.lm is None:
+    elif resources.model is None and options.lm != NO_MODEL:
         print_note("no language model: for better translations, build a model with `hierogram lm` and pass it as --lm")
     if grammar.circular:
         omitted = plural(grammar.circular, "rule")

@@ -25,7 +25,7 @@ def _check(configuration: "Configuration") -> None:
     section = configuration.section(DecodingOptions)
     for key in ("lm", "weights", "glossary"):
         file = getattr(section, key)
-        is_folder = key == "lm" and section.lm_folder is not None
+        is_folder = key == "lm" and file is not None and Path(file).is_dir()
         if file not in (None, NO_MODEL) and not is_folder and not Path(file).is_file():
             raise UsageError(f"translating.{key}: {file}: file not found")
 

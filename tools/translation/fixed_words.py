@@ -12,7 +12,7 @@ from hierogram.daemon.exceptions import InputError
 from hierogram.daemon.text.lines import numbered_lines
 from hierogram.daemon.text.pipeline import UNCHANGED_TEXT, TextPipeline, TextWord
 from hierogram.daemon.text.tokenizer import SYLLABLE_ENDS, is_unspaced
-from hierogram.samplers.grammar.rules import split_tokens
+from hierogram.daemon.text.validation import split_tokens
 from hierogram.tools.translation.casing import NO_CASING, Casing, all_capital, default_casing
 
 MARKED = re.compile(

@@ -1,7 +1,6 @@
 """Options of decoding, language models, tuning and evaluation, shared by commands and the daemon."""
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Annotated
 
 from hierogram.daemon.exports.options import check_count_flags
@@ -45,11 +44,6 @@ class DecodingOptions(Options):
 
     def __post_init__(self) -> None:
         check_count_flags(self.posterior_mean, self.current_sample)
-
-    @property
-    def lm_folder(self) -> Path | None:
-        """The folder of text in the target language, or None if `lm` is not a folder."""
-        return Path(self.lm) if self.lm not in (None, NO_MODEL) and Path(self.lm).is_dir() else None
 
     def to_translate(self) -> "TranslateOptions":
         """Return the same settings as `TranslateOptions`."""

@@ -55,9 +55,15 @@ class MonolingualText(NamedTuple):
     side: TextSide
 
     def files(self) -> list[Path]:
-        """Return the files in the folder and its subfolders, sorted. Hidden files are ignored."""
-        found = (path for path in self.folder.rglob("*") if path.is_file())
-        return sorted(path for path in found if not path.name.startswith("."))
+        """Return the paths of files in the folder and its subfolders, relative to the folder and sorted.
+
+        Hidden files and folders are ignored. Raises `InputError` if no files remain.
+        """
+        paths = [path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file()]
+        visible = sorted(path for path in paths if not any(part.startswith(".") for part in path.parts))
+        if not visible:
+            raise InputError(f"{self.folder}: no files found: add files of text in the target language")
+        return visible
 
 
 def count_model_pairs(pairs: int) -> int:
@@ -75,8 +81,8 @@ def load_store_model(
 
     Returns `previous` if both texts are unchanged. Models are cached by a digest of the target sides of the first
     `count_model_pairs` pairs, so that a growing store rarely needs a new model, and of the names, sizes and times of
-    the files of `more`. If no model can be built, returns `previous`, or raises `InputError` if this is None and a file
-    of `more` is invalid.
+    the files of `more`. If no model can be built, returns `previous`, or raises `InputError` if this is None and `more`
+    is invalid.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="hierogram-") as folder:
@@ -96,7 +102,7 @@ def load_store_model(
                     os.utime(path)
             if model is None:
                 if more is not None:
-                    _append_text(text, more.side, files)
+                    _append_text(text, more, files)
                 model = _build(text, path, bar)
     except (DaemonError, OSError) as error:
         if more is not None and previous is None and isinstance(error, InputError):
@@ -118,15 +124,16 @@ def _write_text(store: Store, path: Path, more: MonolingualText | None, files: S
                 digest.update(data)
                 file.write(data)
                 sentences += 1
-    if more is not None:
-        digest.update(repr(more.side).encode())
+    if more is None:
+        return sentences, digest.hexdigest()
+    digest.update(repr(more.side).encode())
     for found in files:
-        status = found.stat()
+        status = (more.folder / found).stat()
         digest.update(f"{found} {status.st_size} {status.st_mtime_ns}\n".encode())
     return sentences, digest.hexdigest()
 
 
-def _append_text(path: Path, side: TextSide, files: Sequence[Path]) -> None:
+def _append_text(path: Path, more: MonolingualText, files: Sequence[Path]) -> None:
     """Append the tokenized sentences of files to a text, except sentences that the text already contains.
 
     Repeated sentences would distort the discounts, for example if a file contains the corpus of the store.
@@ -135,8 +142,8 @@ def _append_text(path: Path, side: TextSide, files: Sequence[Path]) -> None:
         seen = set(map(hash, file))
     with path.open("ab") as file:
         for found in files:
-            for name, number, line in numbered_lines(str(found)):
-                tokens = side.tokenize_bytes(line)
+            for name, number, line in numbered_lines(str(more.folder / found)):
+                tokens = more.side.tokenize_bytes(line)
                 try:
                     tokens.decode()
                 except UnicodeDecodeError as error:
@@ -149,8 +156,8 @@ def _append_text(path: Path, side: TextSide, files: Sequence[Path]) -> None:
 
 
 def _model_line(tokens: bytes) -> bytes:
-    """Return a line of a model's text, or b"" for `<s>` and `</s>`, which estimation rejects."""
-    return b"" if b"<s>" in tokens or b"</s>" in tokens else tokens + b"\n"
+    """Return a line of a model's text, or b"" for an empty line, and for `<s>` and `</s>`."""
+    return b"" if not tokens or b"<s>" in tokens or b"</s>" in tokens else tokens + b"\n"
 
 
 def _build(text: Path, path: Path, bar: Progress) -> ModelWithVocabulary:
@@ -178,12 +185,16 @@ WEIGHTS_WITHOUT_MODEL = {
 
 @dataclass(frozen=True)
 class TranslationResources:
-    """Resources of a translator except the grammar. `store_model` is set if `model` is built from a store."""
+    """Resources of a translator except the grammar. `store_model` is set if `model` is built from a store.
+
+    `lm_folder` is the folder of text that the option `lm` names, if any.
+    """
 
     options: TranslateOptions
     weights: dict[str, float]
     model: ModelWithVocabulary | None
     glossary: Glossary
+    lm_folder: Path | None = None
     store_model: StoreModel | None = None
 
     def pipeline(self, grammar: TranslationGrammar) -> TextPipeline:
@@ -218,7 +229,7 @@ class TranslationResources:
 
     def grammar(self, path: str) -> TranslationGrammar:
         """Return the grammar of a file. Raises `InputError`, and `UsageError` if --lm is a folder."""
-        if self.options.lm_folder is not None:
+        if self.lm_folder is not None:
             raise UsageError(
                 f"--lm {self.options.lm}: a folder of text requires a store instead of a grammar file: estimate a "
                 "model of the text with `hierogram lm`, and pass its file"
@@ -242,7 +253,7 @@ class TranslationResources:
         If `lm` is a folder, the model includes its text. Raises `InputError` if this text is invalid and these
         resources have no model yet.
         """
-        folder = self.options.lm_folder
+        folder = self.lm_folder
         if folder is None and self.options.lm is not None:
             return self
         more = None
@@ -256,9 +267,8 @@ class TranslationResources:
     def model_name(self) -> str:
         """Return the model's display name: its text if it is built from a store, its file, or `none`."""
         if self.store_model is None:
-            return self.options.lm or NO_MODEL
-        folder = self.options.lm_folder
-        more = "" if folder is None else f" and the text in {folder}"
+            return NO_MODEL if self.options.lm is None or self.lm_folder is not None else self.options.lm
+        more = "" if self.lm_folder is None else f" and the text in {self.lm_folder}"
         return f"{self.store_model.sentences:,} target sentences of the store{more}"
 
 
@@ -266,10 +276,12 @@ def load_resources(options: TranslateOptions) -> TranslationResources:
     """Load the resources that the options name. Raises `InputError` if a file cannot be read."""
     weights = dict(DEFAULT_WEIGHTS) if options.weights is None else read_weights(options.weights)
     glossary = Glossary() if options.glossary is None else read_glossary(options.glossary)
-    model = None
-    if options.lm not in (None, NO_MODEL) and options.lm_folder is None:
-        with progress("read the language model", "n-grams") as bar:
-            model = open_language_model(options.lm, bar)
+    if options.lm in (None, NO_MODEL):
+        return TranslationResources(options, weights, None, glossary)
+    if Path(options.lm).is_dir():
+        return TranslationResources(options, weights, None, glossary, Path(options.lm))
+    with progress("read the language model", "n-grams") as bar:
+        model = open_language_model(options.lm, bar)
     return TranslationResources(options, weights, model, glossary)
 
 
@@ -340,8 +352,10 @@ class GrammarFollower:
     def _start(self, name: str, work: Callable[[], None]) -> None:
 
         def run() -> None:
-            with suppress(DaemonError, StoreError):
+            try:
                 work()
+            except (DaemonError, StoreError) as error:
+                _log.warning("cannot read the grammar of the store again: %s", error)
 
         if name not in self._threads or not self._threads[name].is_alive():
             self._threads[name] = threading.Thread(target=run, name=name, daemon=True)
@@ -365,15 +379,18 @@ class GrammarFollower:
 
     def _read_whole(self) -> None:
         started = time.monotonic()
-        store_grammar = self.resources.read_store_grammar(self._store)
-        self.resources = self.resources.with_store_model(self._store)
-        derived = self._store.count_pairs(DERIVED)
-        # Add pairs that arrived during the read.
-        self._add_rules(store_grammar)
-        self._show(store_grammar, derived)
-        ended = time.monotonic()
-        self._pause_until = ended + _PAUSE_FACTOR * (ended - started)
-        self._short_pause_until = ended + _SHORT_PAUSE_FACTOR * (ended - started)
+        try:
+            # Read the language model first, because its text can be invalid.
+            self.resources = self.resources.with_store_model(self._store)
+            store_grammar = self.resources.read_store_grammar(self._store)
+            derived = self._store.count_pairs(DERIVED)
+            # Add pairs that arrived during the read.
+            self._add_rules(store_grammar)
+            self._show(store_grammar, derived)
+        finally:
+            ended = time.monotonic()
+            self._pause_until = ended + _PAUSE_FACTOR * (ended - started)
+            self._short_pause_until = ended + _SHORT_PAUSE_FACTOR * (ended - started)
 
     def _show(self, store_grammar: StoreGrammar, derived: int, instead_of: StoreGrammar | None = None) -> None:
         """Switch to a newly read grammar, unless `instead_of` is given and no longer the current grammar."""

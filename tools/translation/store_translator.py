@@ -38,9 +38,9 @@ _LEADING_TAG = re.compile(rf"\s*{TAG.pattern}")
 class Corrections:
     """Corrections of a store, one pair each in the corpus `corrections`. Thread-safe.
 
-    An external id consists of digests of both texts and a number that is larger than the numbers of earlier corrections
-    of the text. The newest correction of a text is valid. A new correction is stored before the previous correction is
-    withdrawn, so that a text never lacks its correction.
+    An external id consists of digests of both texts and, if earlier corrections of the text are stored, a number. The
+    newest correction of a text is valid. A new correction is stored before the previous correction is withdrawn, so
+    that a text never lacks its correction.
     """
 
     def __init__(self, store: GrammarStore) -> None:
@@ -78,7 +78,8 @@ class Corrections:
             newest_id = earlier[0].external_id or ""
             if newest_id.startswith(identifier):
                 return earlier[0].id
-            number = int(newest_id[len(identifier) :] or 0) + 1
+            suffix = newest_id[len(identifier) :]
+            number = int(suffix) + 1 if suffix.isdecimal() else 1
         settings = self._store.settings()
         source, target = _normalize_spaces(text), _normalize_spaces(translation)
         if settings.tokenize is False:

@@ -519,7 +519,7 @@ def warm_up(loaded: "LoadedBatch", state: Any) -> None:
     from hierogram.daemon.learning.kinds.pairs import ForestPairs
     from hierogram.samplers.counts.deltas import add_fragments, add_state, empty_deltas
     from hierogram.samplers.counts.occurrences import fragment_links, rule_links, uses_by_links
-    from hierogram.samplers.counts.texts import link_texts, select_texts
+    from hierogram.samplers.counts.texts import link_texts
     from hierogram.samplers.forests.records import check_records, list_fragments
     from hierogram.samplers.grammar.columns import empty_blobs
 
@@ -533,7 +533,7 @@ def warm_up(loaded: "LoadedBatch", state: Any) -> None:
         found = [fragment_links(deltas, batch, fragments), rule_links(deltas, batch, state, pairs)]
         links, _ = uses_by_links(found, [np.ones(len(counted.entries), np.int64) for counted in found])
         link_texts(links)
-        select_texts(loaded.rules(deltas, np.arange(deltas.entries)).source, links.entries)
+        loaded.rules(deltas, links.entries)
     reader = RuleReader("rules to warm up with", "parquet", ("count",))
     for _ in reader.read([b"a [X,1]\tx [X,1]\t0-0\t\t\nb\ty\t0-0\t\t\n"]):
         pass

@@ -12,7 +12,7 @@ from hierogram.daemon.library.options import PathLike, resolve_options
 from hierogram.daemon.library.store import GrammarStore
 from hierogram.daemon.text.treebanks.reading import read_trees
 from hierogram.daemon.text.treebanks.transformations import Transformations, restore_tree
-from hierogram.samplers.grammar.rules import split_tokens
+from hierogram.daemon.text.validation import split_tokens
 from hierogram.samplers.grammar.settings import PCFG
 from hierogram.tools.treebanks.approximation import approximate
 from hierogram.tools.treebanks.evaluation import BracketScore, evaluate

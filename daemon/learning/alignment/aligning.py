@@ -42,7 +42,7 @@ from hierogram.samplers.alignment.options import EXPECTED, GDFA, POSTERIOR, Alig
 from hierogram.samplers.alignment.prior_counts import PriorCounts, PriorsByUnit, split_directions
 from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.samplers.grammar.rules import split_tokens
+from hierogram.samplers.grammar.rules import split_line
 from hierogram.storage.records.parts import index_words
 
 INCREMENTAL_OPTIONS: dict[str, Any] = {"sweeps": 12, "burn_in": 6, "warming": 0, "thinning": 1}
@@ -86,7 +86,7 @@ class AlignedCorpus:
         posterior: list[float] = []
         offset = [0]
         for pair_links, *lines in zip(self, sources, targets, strict=True):
-            source, target = (index_words(split_tokens(line)) for line in lines)
+            source, target = (index_words(split_line(line)) for line in lines)
             best: dict[tuple[int, int], float] = {}
             for i, j, p in pair_links:
                 link = source[i], target[j]
@@ -255,7 +255,7 @@ def _read_sides(source: Iterable[str], target: Iterable[str]) -> tuple[list[Side
     def without_long(lines: Iterable[str]) -> Iterator[str]:
         for pair, line in enumerate(lines):
             # Count characters first, because this is faster than splitting.
-            if len(line) > MAX_WORDS and (words := len(split_tokens(line))) > MAX_WORDS:
+            if len(line) > MAX_WORDS and (words := len(split_line(line))) > MAX_WORDS:
                 skipped[pair] = max(words, skipped.get(pair, 0))
                 yield ""
             else:

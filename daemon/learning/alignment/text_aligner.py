@@ -21,7 +21,7 @@ from hierogram.samplers.alignment.options import POSTERIOR
 from hierogram.samplers.alignment.prior_counts import PriorsByUnit
 from hierogram.samplers.grammar.kinds import PAIRS, find_grammar_kind
 from hierogram.samplers.grammar.known_links import KnownLinks
-from hierogram.samplers.grammar.rules import split_tokens
+from hierogram.samplers.grammar.rules import split_line
 from hierogram.storage.records.aligner import AlignerCounts, TextAlignerCounts
 from hierogram.storage.records.parts import index_words, join_parts
 from hierogram.storage.store import Store
@@ -101,13 +101,13 @@ class TextAligner:
         """
         for number, texts in enumerate(pairs, 1):
             for side, text in zip(("source", "target"), texts, strict=True):
-                if (n := len(split_tokens(text))) > self._max_tokens:
+                if (n := len(split_line(text))) > self._max_tokens:
                     limit = f"the limit of the store is {self._max_tokens:,}"
                     raise InputError(f"pair {number}: the {side} has {n:,} words, {limit}")
         units = [words_and_stems(read_side([source]), read_side([target])) for source, target in pairs]
         names = [unit_names(pair) for pair in units]
         words, stems = (_distinct_names([by_unit[k] for by_unit in names]) for k in (0, 1))
-        stored = [(" ".join(split_tokens(source)), " ".join(split_tokens(target))) for source, target in pairs]
+        stored = [(" ".join(split_line(source)), " ".join(split_line(target))) for source, target in pairs]
         counts_read = self._cached_counts = self._store.text_aligner_counts((words, stems), stored, self._cached_counts)
         if not counts_read.counts.jumps:
             problem = "the aligner has not seen any pairs yet: add pairs without links, then run `hierogram learn`"
@@ -167,14 +167,14 @@ def _align_pair(
     for link in human_links.fixed:
         forward[link] = backward[link] = 1
     links = human_links.impose(zip(joined.source.tolist(), joined.target.tolist(), strict=True))
-    source_words, target_words = map(split_tokens, texts)
+    source_words, target_words = map(split_line, texts)
     return AlignedPair(source_words, target_words, forward, backward, decoded[0], decoded[1], links)
 
 
 def _to_words(pair: AlignedPair) -> AlignedPair:
     """Convert a pair of word parts to words. Probabilities are maxima over the parts."""
     source, target = index_words(pair.source), index_words(pair.target)
-    sources, targets = (split_tokens(join_parts(" ".join(parts))) for parts in (pair.source, pair.target))
+    sources, targets = (split_line(join_parts(" ".join(parts))) for parts in (pair.source, pair.target))
     if not (pair.source and pair.target):
         return replace(pair, source=sources, target=targets)
     starts = [np.unique(word_indices[:-1], return_index=True)[1] for word_indices in (source, target)]

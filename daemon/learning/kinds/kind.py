@@ -163,7 +163,7 @@ class Chain(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChainConfig:
-    """Configuration of a chain; None selects the default. Kinds that need all pairs use only `threads`."""
+    """Configuration of a chain; None selects the default. Kinds that need all pairs ignore it."""
 
     threads: int = 1
     blocks: Blocks | None = None

@@ -105,7 +105,7 @@ class ForestPairs(ABC):
     def _changed_pairs(
         self, before: StoredSamples | None, after: StoredSamples | None, first: int
     ) -> NDArray[np.int64]:
-        """Return the pairs whose derivation may be counted differently now, ascending from `first`."""
+        """Return the pairs whose derivation may be counted differently now, numbered from `first`."""
         if before is None or after is None:
             return np.union1d(_derived_pairs(before), _derived_pairs(after))
         offset = self.batch.forests.node_offset[first : first + after.records.size + 1]

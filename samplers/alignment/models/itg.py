@@ -167,7 +167,7 @@ class PrunedItgAligner(ItgAligner):
     def sample(
         self, key: int, links: LinkList, posterior: NDArray[np.float32], report: Callable[[], None] | None = None
     ) -> LinkSamples:
-        """Return expected links. A pair with too many edges keeps its one-to-one links instead."""
+        """Return expected links. A pair whose chart cannot be summed keeps its one-to-one links instead."""
         batch, masks = self._batch, self._options.sweeps
         chosen = one_to_one(links, posterior, batch.source_offset)
         by_pair = [

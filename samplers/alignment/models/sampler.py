@@ -72,8 +72,8 @@ class ModelFunctions:
     stopped because the table of word pairs is too full. The caller enlarges the table and continues there.
 
     - `run_chains` runs all sweeps of chain `first` and all later chains in compiled code. Each chain starts as a copy
-      of `blank`, in which no links are counted. `chain` and `own` are memory for one chain and its marginals, which are
-      added to `total`. It returns the number of chains, or the chain that must run again with a larger table.
+      of `blank`, in which no links are counted. `chain` and `marginals` are memory for one chain and its marginals,
+      which are added to `total`. It returns the number of chains, or the chain that must run again with a larger table.
     """
 
     initial_links: Callable[[Direction, AlignerOptions, np.uint64], NDArray[np.int16]]

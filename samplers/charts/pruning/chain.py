@@ -297,10 +297,10 @@ class PruningKernel:
         if cached is not None and unused:
             return unused.pop(), cached
         scores = inside_outside(self.chart.build(selected, assigned))
-        sample_values = self.chart.sample_values(scores.inside, key)
+        drawn = self.chart.sample_values(scores.inside, key)
         features = self.chart.features(scores.expected)
-        pruned = MaskResult(features, float(np.log(scores.total)), *mask, sample_values)
-        first, *further = sample_values
+        pruned = MaskResult(features, float(np.log(scores.total)), *mask, drawn)
+        first, *further = drawn
         if further:
             self._cache[mask] = pruned, further
             if len(self._cache) * pruned.features.nbytes > _MAX_CACHE_BYTES:

@@ -36,6 +36,12 @@ def test_typed_words_are_segmented() -> None:
     assert UNCHANGED_TEXT.source.convert_rule_side("abc") == "abc"
 
 
+def test_a_carriage_return_is_rejected_although_words_are_split(parts: hg.GrammarStore) -> None:
+    given = {"source": "mkate maji\r", "target": "bread water", "alignment": "0-0 1-1"}
+    report = parts.add([given])
+    assert (report.totals.accepted, report.reasons) == (0, {"line-break": 1})
+
+
 def test_links_of_a_pair_are_between_words() -> None:
     parts = (f"a {PART_MARK}b c", f"x y {PART_MARK}z", "0-0 1-0 2-1 2-2")
     expected = PairInWords("ab c", "x yz", "0-0 1-1", [0, 0, 1, 2], [0, 1, 1, 2], None)

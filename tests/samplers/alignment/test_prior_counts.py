@@ -20,7 +20,7 @@ from hierogram.samplers.alignment.prior_counts import (
 )
 from hierogram.samplers.alignment.symmetrization import LinkList
 from hierogram.samplers.exceptions import AlignmentInputError
-from hierogram.samplers.grammar.rules import split_tokens
+from hierogram.samplers.grammar.rules import split_line
 
 LENGTHS = [(3, 2), (1, 1), (5, 120), (2, 4), (4, 4), (3, 130)]
 
@@ -121,8 +121,8 @@ def test_each_word_keeps_its_link_nearest_to_the_diagonal() -> None:
 
 
 def test_only_spaces_and_tabs_separate_words() -> None:
-    assert split_tokens(" a\u00a0b \tc\u3000d\r") == ["a\u00a0b", "c\u3000d"]
-    assert split_tokens("") == []
+    assert split_line(" a\u00a0b \tc\u3000d\r") == ["a\u00a0b", "c\u3000d"]
+    assert split_line("") == []
     assert read_side(["A\u00a0b a\u00a0B"]).vocabulary == ("a\u00a0b",)
 
 

@@ -263,7 +263,7 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
     """States are pairs of a selection and a class of derivations, with the probabilities of the compiled charts."""
     known: Known = small_charts()[number]
     variables = known.chart.variables
-    group_by_selection = list(combinations(range(variables), count_selected(variables, known.chart.branching)))
+    selections = list(combinations(range(variables), count_selected(variables, known.chart.branching)))
     classes = len(known.weights)
     posterior = known.weights / known.weights.sum()
     scale = np.exp(log_scale(known.chart.words))
@@ -272,7 +272,7 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
     started = find_start(known.chart).doubts
     sizes = () if known.is_uniform else (count_free(started, known.chart.branching, step) for step in (1, 4, 8))
     others = {chosen for free in sizes for chosen in combinations(range(variables), variables - free)}
-    for selection in others.union(group_by_selection):
+    for selection in others.union(selections):
         selected = np.isin(np.arange(variables), selection)
         kernels[selection] = np.zeros((classes, classes))
         for k, assigned in enumerate(known.values):
@@ -281,15 +281,15 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
             kernels[selection][k, kept] = known.weights[kept] / total
         np.testing.assert_allclose(kernels[selection].sum(axis=1), 1, atol=1e-10)
         np.testing.assert_allclose(posterior @ kernels[selection], posterior, atol=1e-10)
-    place = {selection: k for k, selection in enumerate(group_by_selection)}
-    joint = np.zeros((len(group_by_selection), classes, len(group_by_selection), classes))
-    for selection in group_by_selection:
+    place = {selection: k for k, selection in enumerate(selections)}
+    joint = np.zeros((len(selections), classes, len(selections), classes))
+    for selection in selections:
         for after, chance in moves(known, selection).items():
             joint[place[selection], :, place[after], :] += chance * kernels[after]
-    whole = joint.reshape(len(group_by_selection) * classes, -1)
-    often = np.full(len(group_by_selection), 1 / len(group_by_selection))
+    whole = joint.reshape(len(selections) * classes, -1)
+    often = np.full(len(selections), 1 / len(selections))
     if not known.is_uniform:
-        often = np.array([moves(known, group_by_selection[0]).get(selection, 0.0) for selection in group_by_selection])
+        often = np.array([moves(known, selections[0]).get(selection, 0.0) for selection in selections])
     stationary = np.outer(often, posterior).ravel()
     np.testing.assert_allclose(stationary @ whole, stationary, atol=1e-10)
     if number == 4:
@@ -297,7 +297,7 @@ def test_the_composed_kernels_leave_the_posterior_invariant(number: int) -> None
         # from each state.
         return
     reached = np.linalg.matrix_power(whole / 2 + np.eye(len(whole)) / 2, 4096)
-    reached = reached.reshape(len(whole), len(group_by_selection), classes).sum(axis=1)
+    reached = reached.reshape(len(whole), len(selections), classes).sum(axis=1)
     np.testing.assert_allclose(reached, np.tile(posterior, (len(whole), 1)), atol=1e-6)
 
 

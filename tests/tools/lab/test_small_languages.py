@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hierogram.tools.lab.papers.small_languages import (
     WORDS,
     Cell,
     SmallOptions,
+    _LearnedStore,
     draft,
     measure,
     saved_share,
@@ -69,8 +71,15 @@ def test_text_of_the_language_model_is_neither_learned_nor_translated(folder: Pa
 @pytest.mark.slow
 def test_more_text_changes_the_language_model(folder: Path) -> None:
     options = replace(_options(folder), more_text=10)
-    measure(folder, Cell("sw", "en", 30, WORDS), options)
-    assert len((options.work / "sw-en-30-words" / "texts" / "text").read_text().splitlines()) == 10
+    cell = Cell("sw", "en", 30, WORDS)
+    with ExitStack() as stack:
+        verses = split_verses(folder, cell, options)
+        learned = _LearnedStore(cell, options, verses.train, stack)
+        scores = [
+            translator.translate(verses.test[0][0]).candidates[0].features["lm"]
+            for translator in (learned.translator(), learned.translator(verses.more_text))
+        ]
+    assert scores[0] != scores[1]
 
 
 def test_too_few_verses_are_reported(folder: Path) -> None:

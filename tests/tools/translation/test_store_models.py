@@ -1,6 +1,7 @@
 """The language model of a store's target side: built once for each text, and kept in the cache folder."""
 
 import gzip
+import shutil
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,8 @@ def texts(tmp_path: Path) -> Path:
     (folder / "b.txt").write_text("The castle.\nA <s> mark\nthe castle .\n\nThe castle.\n")
     (folder / "news" / "a.gz").write_bytes(gzip.compress(b"The house, the moat!\n"))
     (folder / ".hidden").write_bytes(b"\xff")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "index").write_bytes(b"\xff")
     return folder
 
 
@@ -142,7 +145,7 @@ def texts(tmp_path: Path) -> Path:
 def test_a_model_includes_the_sentences_of_a_folder_once(learned: Store, built: list[str], texts: Path) -> None:
     load_resources(TranslateOptions(lm=str(texts), tokenize="fr,en")).with_store_model(learned)
     own = "".join(row.target + "\n" for row in learned.pairs())
-    assert built == [own + "The castle .\nthe castle .\n\nThe house , the moat !\n"]
+    assert built == [own + "The castle .\nthe castle .\nThe house , the moat !\n"]
 
 
 @pytest.mark.database("sqlite")
@@ -168,6 +171,33 @@ def test_an_invalid_file_of_a_folder_is_an_error_but_keeps_a_loaded_model(
         load_resources(TranslateOptions(lm=str(texts))).with_store_model(learned)
     assert resources.with_store_model(learned).store_model is resources.store_model
     assert "c, line 2: not UTF-8" in caplog.text
+
+
+@pytest.mark.database("sqlite")
+def test_an_empty_folder_is_an_error(learned: Store, tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    with pytest.raises(InputError, match="texts: no files found"):
+        load_resources(TranslateOptions(lm=str(tmp_path / "texts"))).with_store_model(learned)
+
+
+@pytest.mark.database("sqlite")
+def test_a_removed_folder_keeps_the_model(learned: Store, texts: Path, caplog: pytest.LogCaptureFixture) -> None:
+    resources = load_resources(TranslateOptions(lm=str(texts))).with_store_model(learned)
+    shutil.rmtree(texts)
+    assert resources.with_store_model(learned).store_model is resources.store_model
+    assert "no files found" in caplog.text
+
+
+@pytest.mark.database("sqlite")
+def test_a_failed_read_is_repeated_after_a_pause(learned: Store, texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (texts / "c").write_bytes(b"\xff\n")
+    follower = GrammarFollower(learned, load_resources(TranslateOptions(lm=str(texts))))
+    with pytest.raises(InputError, match="not UTF-8"):
+        follower.newest()
+    assert follower._pause_until > 0
+    assert follower._store_grammar is None
+    (texts / "c").unlink()
+    assert follower.newest()[0].translate("la maison").text
 
 
 @pytest.mark.database("sqlite")

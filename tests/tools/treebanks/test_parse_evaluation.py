@@ -44,7 +44,7 @@ def test_punctuation_is_ignored() -> None:
     gold = "(TOP (S (NP (NN a) (, ,)) (PRN (, ,)) (VP (VB b)) (. .)))"
     found = "(TOP (S (NP (NN a)) (, ,) (, ,) (VP (VB b) (. .))))"
     result = score(gold, found)
-    assert (result.precision, result.recall, result.exact) == (1, 1, 1)
+    assert (result.precision, result.recall, result.f1, result.exact) == (1, 1, 1, 1)
     quotes = "(TOP (S (`` ``) (NP (NN a)) ('' '') (: :) (-LRB- -LRB-) (VP (VB b))))"
     brackets = collect_brackets(read_tree(quotes))
     counted = [False, True, False, False, True, True]
@@ -55,7 +55,7 @@ def test_a_wrong_punctuation_tag_does_not_shift_words() -> None:
     gold = "(TOP (S (NP (NN a)) (NN -) (VP (VB b)) (. .)))"
     found = "(TOP (S (NP (NN a)) (: -) (VP (VB b)) (NN .)))"
     result = score(gold, found)
-    assert (result.precision, result.recall) == (1, 1)
+    assert (result.precision, result.recall, result.f1) == (1, 1, 1)
     assert result.tagging == pytest.approx(2 / 3)
 
 
@@ -63,7 +63,7 @@ def test_traces_and_functional_tags_are_ignored_and_advp_equals_prt() -> None:
     gold = "( (S (NP-SBJ-1 (NN a)) (VP (VB b) (NP=2 (-NONE- *-1)) (PRT (RP up)))))"
     found = "(TOP (S (NP (NN a)) (VP (VB b) (ADVP (RB up)))))"
     result = score(gold, found)
-    assert (result.precision, result.recall, result.exact) == (1, 1, 1)
+    assert (result.precision, result.recall, result.f1, result.exact) == (1, 1, 1, 1)
     assert len(collect_brackets(read_tree(gold)).words) == 3
 
 

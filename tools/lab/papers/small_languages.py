@@ -140,6 +140,8 @@ def split_verses(folder: Path, cell: Cell, options: SmallOptions, in_order: bool
         [(source[name], target[name]) for name in names] for names in (training_verses[: cell.train], test_verses)
     )
     further = training_verses[cell.train : cell.train + options.more_text]
+    if len(further) < options.more_text:
+        raise UsageError(f"{cell}: expected {options.more_text} further verses (--more-text), got {len(further)}")
     return Verses(train, test, [target[name] for name in further])
 
 
@@ -280,6 +282,8 @@ def main(
     options: SmallOptions,
 ) -> None:
     """Print translation quality, or with --draft the gain from learning each translated block."""
+    if options.draft and options.more_text:
+        raise UsageError("--more-text cannot be combined with --draft")
     options.work.mkdir(parents=True, exist_ok=True)
     check_settings(options.work / "settings.json", options.result_settings())
     cache, rows = ResultCache(options.work / "results.json"), list[tuple[Cell, Figures]]()

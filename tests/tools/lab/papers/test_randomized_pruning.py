@@ -9,7 +9,10 @@ from tests.daemon.conftest import LINES
 from tests.tools.lab.programs import run_lab
 
 from hierogram.daemon.exceptions import InputError
-from hierogram.tools.lab.papers.pruning.pairs import GRAMMARS, mixed_rules, read_corpus
+from hierogram.samplers.alignment.models.itg import itg_rules
+from hierogram.samplers.charts.pairs import PairWords
+from hierogram.samplers.charts.pruning.pair_charts import PairChart
+from hierogram.tools.lab.papers.pruning.pairs import GRAMMARS, build_whole, mixed_rules, read_corpus
 from hierogram.tools.lab.papers.randomized_pruning import by_work, chosen_pairs, measure, quarter, slope
 
 
@@ -39,6 +42,35 @@ def test_mixed_rules_have_all_orders_and_all_positions_of_words() -> None:
     # excluded. A rule without nonterminals has a word on each side.
     wanted = 1 + sum(len(list(permutations(range(k)))) * ((k + 2) ** 2 - (k == 1)) for k in (1, 2, 3))
     assert len(rule_sides) == len(rules.weight) == wanted
+
+
+def count_itg_edges(source: int, target: int) -> int:
+    """Return the number of edges in the whole ITG chart of a pair, given the numbers of words.
+
+    An edge with two nonterminals is a span and a split on each side, such that no part is empty on both sides. Other
+    edges are word pairs, or a word at a position of the other side.
+    """
+
+    def splits(words: int) -> int:
+        return (words + 1) * (words + 2) * (words + 3) // 6
+
+    def spans(words: int) -> int:
+        return (words + 1) * (words + 2) // 2
+
+    # Subtract splits in which the left part is empty on both sides, one per pair of spans, and likewise the right
+    # part. Add splits with two empty parts again, because they are subtracted twice.
+    separate = splits(source) * splits(target) - 2 * spans(source) * spans(target) + (source + 1) * (target + 1)
+    return 2 * separate + source * target + source * (target + 1) + (source + 1) * target
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (4, 3)])
+def test_a_whole_chart_has_all_edges(size: tuple[int, int]) -> None:
+    n, m = size
+    words = PairWords(
+        np.zeros(n, np.int32), np.zeros(m, np.int32), np.ones((n, m)), np.ones(n), np.ones(m), np.ones(n), np.ones(m)
+    )
+    chart = PairChart(itg_rules(), words, np.zeros((0, 2), np.int32))
+    assert build_whole(chart).edges == count_itg_edges(n, m)
 
 
 def test_the_most_probable_one_to_one_links_are_read(files: list[str]) -> None:
