@@ -189,7 +189,9 @@ def test_a_removed_folder_keeps_the_model(learned: Store, texts: Path, caplog: p
 
 
 @pytest.mark.database("sqlite")
-def test_a_failed_read_is_repeated_after_a_pause(learned: Store, texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_folder_is_reported_and_read_again(
+    learned: Store, texts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (texts / "c").write_bytes(b"\xff\n")
     follower = GrammarFollower(learned, load_resources(TranslateOptions(lm=str(texts))))
     with pytest.raises(InputError, match="not UTF-8"):
