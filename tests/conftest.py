@@ -280,7 +280,7 @@ class Templates:
         return self.urls[name, backend]
 
     def copy(self, name: str, url: str, make: Callable[[str], None], database: Callable[[], str]) -> None:
-        """Put a copy of a store at a URL, and replace the store there. The other arguments are those of `url`."""
+        """Replace the store at a URL by a copy of another store. Other arguments are as in `url`."""
         backend = make_url(url).get_backend_name()
         template = self.url(name, backend, make, database)
         if backend == "sqlite":

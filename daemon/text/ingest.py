@@ -82,7 +82,7 @@ class IngestBatch:
     ) -> tuple[IngestTotals, list[RejectedLine]]:
         """Store a chunk in one transaction. Returns its totals, and the rejected lines, merged into runs.
 
-        The rejected lines include those that the store rejects. `receipt` receives the same values, and returns the
+        The rejected lines include the lines that the store rejects. `receipt` receives the same values, and returns the
         record of the HTTP request, which is written in the same transaction. Raises `TooManyRejectedError` before the
         chunk is stored if too many lines of the input are malformed, or afterwards if the store rejects too many.
         """

@@ -1,8 +1,8 @@
 """Inspection of an input: running text or tokens, and notes on probable user errors.
 
-Notes do not reject lines. `InputValidator` collects notes on the text during reading, and `IngestBatch` those of
-`vocabulary_notes`. The command line prints the notes, HTTP and the library return them, and `ingest_batches.notes`
-contains them.
+Notes do not reject lines. `InputValidator` collects notes on the text during reading. `IngestBatch` adds the
+notes of `vocabulary_notes`. The command line prints the notes, HTTP and the library return them, and
+`ingest_batches.notes` contains them.
 """
 
 import re

@@ -137,7 +137,7 @@ def learn_spellings(lines: Iterable[str]) -> tuple[bool, dict[str, str]]:
 
 
 def learn_joins(observed: Sequence[tuple[Boundary, str]], prior: Mapping[str, str]) -> dict[str, str]:
-    """Learn the joins of a corpus from boundaries and the text at each, given those of its language.
+    """Learn the joins of a corpus from boundaries, the text at each, and the joins of its language.
 
     A context is learned if it corrects at least 2 more observations than it spoils. Contexts of signs are learned
     first, then pairs of kinds, then all four kinds.

@@ -87,7 +87,7 @@ def _complete_document(document: dict[str, Any], with_token: bool) -> None:
 def _lifespan(
     *resources: Reader | SqlRunner | None, apps: Sequence[ProtocolApp] = ()
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
-    """Return a lifespan that runs those of `apps`, and closes the resources at its end."""
+    """Return a lifespan that runs the lifespans of `apps`, and closes the resources at its end."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

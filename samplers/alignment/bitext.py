@@ -1,6 +1,6 @@
 """Parallel text as word numbers.
 
-An aligner of one direction models how the words of the conditioning sentence generate those of the emitted sentence.
+In one direction of an aligner, words of the conditioning sentence generate the words of the emitted sentence.
 """
 
 from array import array

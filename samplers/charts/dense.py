@@ -962,7 +962,7 @@ def sum_piece(chosen, number, sides, words, piece, base, null, joint, scratch):
 
     `base` comes from `add_joins`. Returns (linear sum, expected number of words that the base emits). Adds the expected
     number of times that one rule emits each word pair to `joint` float64[source words, target words] of the whole pair.
-    If the sum is not between `MIN_TOTAL` and `MAX_TOTAL`, there are no expectations. If memory for matches is too
+    If the sum is not between `MIN_TOTAL` and `MAX_TOTAL`, expectations are not computed. If memory for matches is too
     small, returns (-1, 0), and `scratch.sizes[NEEDED]` is the number of matches. `null` float64[m] is scratch memory.
     """
     if not _match_all(chosen, number, sides, words, piece, scratch):

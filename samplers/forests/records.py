@@ -129,7 +129,7 @@ def _is_same(fragments, k, others, j):
 
 @njit
 def _subtract_equal(before, after):
-    """Subtract the weights of `before` from those of equal fragments in `after`, then set them to 0."""
+    """Subtract the weights in `before` from equal fragments in `after`, then set them to 0."""
     search_start = 0
     for k in range(len(after.pairs)):
         pair = after.pairs[k]

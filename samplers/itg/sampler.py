@@ -173,7 +173,7 @@ _PAIRS_PER_REPORT = 512
 class ItgInfo(NamedTuple):
     """Statistics of a sweep.
 
-    `proposed`: drawn derivations that differ from the current one. `accepted`: those that were accepted. `given_up`:
+    `proposed`: drawn derivations that differ from the current one. `accepted`: accepted draws. `given_up`:
     visits that kept the current derivation because no chart could be used (`slices.GIVEN_UP`).
     """
 

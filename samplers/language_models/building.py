@@ -202,7 +202,7 @@ def _free_ngrams(capacity: int) -> NDArray[np.void]:
 
 
 def _capacity(ngrams: int) -> int:
-    """Return the size of a table, a power of two, of which `ngrams` n-grams fill at most two thirds."""
+    """Return a table size, a power of two, such that `ngrams` n-grams fill up to two thirds."""
     return capacity_for(3 * ngrams // 4 + 1, _MIN_CAPACITY)
 
 

@@ -154,7 +154,7 @@ def iterate_pairs(transaction: ReadTransaction, corpus: str | None) -> Iterator[
 
 
 def find_neighbors(transaction: ReadTransaction, pair_id: int) -> tuple[int | None, int | None]:
-    """Return the ids of the stored pairs before and after `pair_id`, None if there is no such pair."""
+    """Return the ids of the stored pairs before and after `pair_id`, or None at either end."""
     [(before,)] = transaction.rows("SELECT max(id) FROM sentence_pairs WHERE id < :pair", False, pair=pair_id)
     [(after,)] = transaction.rows("SELECT min(id) FROM sentence_pairs WHERE id > :pair", False, pair=pair_id)
     return before, after

@@ -150,7 +150,7 @@ def append_sweeps(transaction: WriteTransaction, records: Sequence[SweepRecord])
 
 
 def save_labels(transaction: WriteTransaction, rows: Sequence[LabelRow]) -> None:
-    """Insert the parameters of labels, or replace those that are stored. Other labels are unchanged."""
+    """Insert or update the parameters of labels. Other labels are unchanged."""
     if rows:
         statement = upsert(labels, "VALUES (:label, :strength, :expansion_probability)")
         transaction.connection.execute(text(statement), [row._asdict() for row in rows])

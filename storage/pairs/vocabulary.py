@@ -42,7 +42,7 @@ def count_words(transaction: WriteTransaction, words: WordCounts, sign: int = 1)
         _add_words(transaction, side, {token: -count for count, token in new})
     transaction.loader.stage(staged_vocabulary, sorted(increments))
     all_in_use = transaction.state.source_types + transaction.state.target_types == transaction.state.last_word_id
-    # Count the words that come into use before the update, and the words that are no longer in use after it.
+    # Count newly used words before the update, and newly unused words after it.
     unused = _count_unused(transaction) if sign > 0 and not all_in_use else {}
     transaction.execute(
         "UPDATE vocabulary SET count = vocabulary.count + s.count FROM staged_vocabulary AS s WHERE id = s.word_id"

@@ -2,8 +2,8 @@
 
     python -m hierogram.tools.lab.default_weights es-en.db en-es.db sw-en.db -o weights.toml
 
-The command holds out pairs of each store, like `hierogram tune`, and uses those of up to 25 source words. It tunes only
-features with a default weight.
+The command holds out pairs of each store, like `hierogram tune`, and uses the pairs with up to 25 source words. It
+tunes only features with a default weight.
 """
 
 from collections.abc import Iterator

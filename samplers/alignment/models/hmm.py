@@ -182,7 +182,7 @@ def _selection_weight(bitext, chain, f, old_word, new_word):
 
 @njit
 def _relink(bitext, chain, f, old_word, new_word, tilt, is_sampled, state, scratch):
-    """Relink the moving tokens of word f one by one, given all links except those of later moving tokens.
+    """Relink the moving tokens of word f one by one, given all links of tokens that do not move later.
 
     A token moves if `_moves_along`. New links are drawn with the factor `tilt` on `old_word` if `is_sampled`, otherwise
     read from `saved_links`. `saved_links` receives the previous links. Returns three natural logs and the stream state:

@@ -115,7 +115,7 @@ _WIDEST = 8
 
 
 def count_selected(variables: int, branching: int) -> int:
-    """Return how many of `variables` variables to select, for rules of up to `branching` nonterminals.
+    """Return the number of variables to select, for rules of up to `branching` nonterminals.
 
     It is branching / (branching + 1) of all variables, rounded, but at least half of them. Of four or more variables,
     at least two are free, because some variables can change only together with another one. A single variable is free.

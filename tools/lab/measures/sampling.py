@@ -186,7 +186,7 @@ def measure_sweeps(corpus: Corpus) -> Figures:
 
 
 _STARTS = 5
-"""Number of starts with cached kernels, of which the fastest counts."""
+"""Number of starts with cached kernels. The fastest start is reported."""
 _FIRST_PAIRS = 100
 _FIRST_SWEEP = """
 import time
